@@ -205,7 +205,7 @@ class AgentEvol(Algorithm[AgentEvolConfig]):
         return [rollouts[index] for index in sorted(kept)], metrics
 
     def succeeded(self, episode: Episode) -> bool:
-        """Whether an episode is worth learning from."""
+        """True if an episode is learned from."""
         threshold = self.config.success_threshold.get(episode.env)
         return episode.ending.counts and (episode.success if threshold is None else episode.reward > threshold)
 

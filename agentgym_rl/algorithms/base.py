@@ -1,4 +1,4 @@
-"""What an algorithm is, and what the engine offers it.
+"""An algorithm, and the run that the engine offers it.
 
 An algorithm is a class with a typed configuration, a statement of what it needs, and its units of work. A unit is the
 step after which a run can stop and resume: a training step, or one phase of a round. The engine calls :meth:`unit` with
@@ -51,7 +51,7 @@ class Critic:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Needs:
-    """What an algorithm needs of the engine and of a recipe; checked before anything starts."""
+    """Requirements of an algorithm on engine and recipe, checked before anything starts."""
 
     estimator: Estimator | None = None
     """verl computes the advantages; without it the algorithm does."""
@@ -61,17 +61,17 @@ class Needs:
     samples_per_task: int = 1
     """Fewest episodes of a task; at 2 or more, singleton groups leave the batch."""
     demonstrations: bool = False
-    """Whether it learns from demonstrations, and needs some."""
+    """It learns from demonstrations, and needs some."""
     takes_demonstrations: bool = False
-    """Whether it also learns from demonstrations where there are some."""
+    """It also learns from demonstrations where there are some."""
     cloning: bool = False
-    """Whether the run must clone demonstrations first."""
+    """The run must clone demonstrations first."""
     validation: str | None = None
     """The key that needs a panel with ``role: validation``."""
     full_context: str | None = None
     """The key or algorithm that needs each episode in one segment (``rollout.context=full``, ``.thinking=keep``)."""
     loaded_weights: bool = False
-    """Whether it goes back to the weights as loaded."""
+    """It goes back to the weights as loaded."""
     equal_updates: Mapping[str, int] = field(default_factory=dict)
     """Sizes of updates by key; each must divide by the number of workers."""
     environments: Mapping[str, Collection[str]] = field(default_factory=dict)
@@ -169,7 +169,7 @@ LOADED = Weights(checkpoint=None, origin=None)
 Plan = Callable[[int, list[Request]], Sequence[Request]]
 """From the number of a step, and the requests that are drawn for it, to those that it takes."""
 Keep = Callable[[list[Rollout]], bool]
-"""Whether a step learns from the rollouts of a group."""
+"""True for a group whose rollouts a step learns from."""
 
 
 class Run(Protocol):
@@ -341,7 +341,7 @@ class Run(Protocol):
 
     @property
     def validation_success(self) -> float | None:
-        """What the last evaluation of a finished stage found on the validation panels."""
+        """Success on the validation panels at the end of the last finished stage."""
 
     def save_demonstrations(self, name: str, rollouts: Sequence[Rollout]) -> None:
         """Write episodes as AgentTraj JSON, ``successes/<env>_<name>.json``, which any run can clone."""
@@ -368,7 +368,7 @@ class Algorithm(ABC, Generic[C]):
 
     @classmethod
     def needs(cls, config: C) -> Needs:
-        """What a configuration of it needs."""
+        """The requirements of a configuration."""
         return Needs()
 
     @property
@@ -397,11 +397,11 @@ class Algorithm(ABC, Generic[C]):
         """Do unit ``number`` (from 0); returns the algorithm's own metrics."""
 
     def ends_phase(self, number: int) -> bool:
-        """Whether the run is saved after a unit, whatever ``run.save_every`` says."""
+        """True if the run is saved after this unit, whatever ``run.save_every`` says."""
         return False
 
     def state_dict(self) -> dict[str, Any]:
-        """What a resumed run needs beside the weights; JSON types."""
+        """The state that a resumed run needs beside the weights; JSON types."""
         return {}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:

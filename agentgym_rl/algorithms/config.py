@@ -97,9 +97,9 @@ class PolicyGradientConfig(OnlineConfig):
     loss: LossConfig = field(default_factory=VanillaConfig, metadata={"kinds": losses})
     """The loss of a token, with its own keys; see :mod:`agentgym_rl.algorithms.losses`."""
     shaping: ShapingConfig = field(default_factory=ShapingConfig)
-    """What learning takes for the rewards; see :mod:`agentgym_rl.algorithms.shaping`."""
+    """How rewards are changed before learning; see :mod:`agentgym_rl.algorithms.shaping`."""
     correction: CorrectionConfig = field(default_factory=CorrectionConfig)
-    """What corrects for rollouts of another policy; see :mod:`agentgym_rl.algorithms.correction`."""
+    """Correction for rollouts of another policy; see :mod:`agentgym_rl.algorithms.correction`."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -123,7 +123,7 @@ class GroupConfig(PolicyGradientConfig):
     """Keys of every algorithm that compares the episodes of a task."""
 
     groups: GroupsConfig = field(default_factory=GroupsConfig)
-    """What is learned of the groups; see :class:`GroupsConfig`."""
+    """Which groups are learned from, and how; see :class:`GroupsConfig`."""
 
     def unused(self, *, off_policy: bool, environments: int) -> Mapping[str, str]:
         found = super().unused(off_policy=off_policy, environments=environments)

@@ -1,4 +1,4 @@
-r"""What corrects for a difference between the policy that sampled and the one that learning starts from.
+r"""Corrections for a difference between the policy that sampled and the one that learning starts from.
 
 They differ where the weights have moved on since (asynchronous modes), and where vLLM computes other probabilities than
 the training workers from the same weights (bfloat16, other kernels). With :math:`w = \pi_{old} / \pi_{rollout}` of a

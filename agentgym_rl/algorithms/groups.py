@@ -11,7 +11,7 @@ from agentgym_rl.algorithms.checks import at_least
 
 
 def uneven(rewards: Sequence[float]) -> bool:
-    """Whether rewards differ by more than rounding, so that group-relative advantages are not all 0."""
+    """True if rewards differ by more than rounding, so that group-relative advantages are not all 0."""
     return not isclose(max(rewards), min(rewards))
 
 
@@ -41,5 +41,5 @@ class GroupsConfig:
         return dict.fromkeys(("refills", "min_reward_std"), "algorithm.groups.filter=false keeps all groups")
 
     def teaches(self, rewards: Sequence[float]) -> bool:
-        """Whether the filter keeps the group with these rewards, two or more."""
+        """True if the filter keeps a group with these rewards, two or more."""
         return uneven(rewards) and stdev(rewards) >= self.min_reward_std

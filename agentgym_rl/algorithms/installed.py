@@ -22,7 +22,7 @@ class Installed:
     found: Mapping[str, Any]
     """By name."""
     broken: Mapping[str, str]
-    """What is wrong with the others, by name."""
+    """Errors of the others, by name."""
 
 
 def installed(group: str, base: type) -> Mapping[str, Any]:

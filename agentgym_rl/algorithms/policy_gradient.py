@@ -1,4 +1,4 @@
-"""What all policy gradients share: draw, roll out, credit, update."""
+"""The step that all policy gradients share: draw, roll out, credit, update."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class PolicyGradient(Algorithm[P]):
         return metrics | diagnostics([[one.episode for one in group] for group in groups(learnt)])
 
     def filter(self) -> dict[str, Any]:
-        """What :meth:`Run.batches` is to do about groups that teach nothing."""
+        """Arguments of :meth:`Run.batches` that leave out groups without a gradient."""
         if not isinstance(config := self.config, GroupConfig) or not config.groups.filter:
             return {}
         groups, refills = config.groups, config.groups.refills
@@ -79,7 +79,7 @@ class PolicyGradient(Algorithm[P]):
         return [replace(one, episode=self.shaping.shaped(one.episode, response_tokens)) for one in rollouts]
 
     def rows(self, rollouts: Sequence[Rollout]) -> list[Row]:
-        """What is learned of a batch."""
+        """The rows of a batch, with their streams."""
         rows: list[Row] = []
         for rollout, streams in zip(rollouts, self.streams(rollouts), strict=True):
             shaped = {"reward": rollout.episode.reward} if self.config.shaping.shapes else {}

@@ -31,7 +31,7 @@ from agentgym_rl.algorithms.rows import Row, Stream, whitened
 
 
 class Level(StrEnum):
-    """What a value and an advantage belong to."""
+    """The level of values and advantages."""
 
     TOKEN = "token"
     TURN = "turn"

@@ -1,4 +1,4 @@
-"""What an update learns from: rows, which are token sequences with named streams of numbers.
+"""Rows, which updates learn from: token sequences with named streams of numbers.
 
 A stream has one number for the whole row, one for each turn of its episode or, as :class:`PerToken`, one for each
 token. Of the first two, a token has the number if the model wrote it. Of rows whose tokens stay with the engine, one

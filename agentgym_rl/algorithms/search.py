@@ -63,7 +63,7 @@ class Node:
     """Turns before it."""
     parent: Node | None = None
     good: bool = True
-    """Whether the turn before it was good."""
+    """The turn before it was good."""
     children: dict[tuple[str, str], Node] = field(default_factory=dict)
     """By command and the observation after it."""
     tried: dict[str, None] = field(default_factory=dict)
@@ -77,7 +77,7 @@ class Node:
     """Responses generated here, those of branches under way included."""
     wrong: int = 0
     closed: bool = False
-    """Whether replaying it failed."""
+    """Replaying it failed."""
 
     @property
     def visits(self) -> int:
@@ -89,11 +89,11 @@ class Node:
 
     @property
     def branches(self) -> bool:
-        """Whether a branch may begin here."""
+        """True if a branch may begin here."""
         return bool(self.responses) and not self.closed
 
     def open(self) -> bool:
-        """Whether a branch may begin here or below."""
+        """True if a branch may begin here or below."""
         return self.branches or any(child.open() for child in self.children.values())
 
     def path(self) -> Iterator[Node]:
@@ -144,7 +144,7 @@ class Branch:
         return {"branch": self.number, "prefix_turns": self.node.turns}
 
     def request(self, **tags: Any) -> Request:
-        """What a run rolls out: first the prefix, as :func:`replayed` gives it; ``tags`` are added to its own."""
+        """A request that begins with the prefix, as :func:`replayed` gives it; ``tags`` are added to its own."""
         prefix = replayed(self.node.source, self.node.turns)
         return Request(
             task=Task.parse(self.item_id),
@@ -255,7 +255,7 @@ class TreeSearch:
 
 
 def judge(episode: Episode) -> list[bool]:
-    """Whether each turn was good: valid, its observation new to the episode, and not the end of a lost one."""
+    """For each turn, True if it was good: valid, its observation new, and not the end of a lost episode."""
     seen = {message["content"] for message in episode.messages[: episode.start]}
     good: list[bool] = []
     for turn in episode.turns:
@@ -267,7 +267,7 @@ def judge(episode: Episode) -> list[bool]:
 
 
 def follows(branch: Branch, rollout: Rollout) -> bool:
-    """Whether an episode went through its branch: the same messages, and the same tokens where there are any."""
+    """True if an episode went through its branch: the same messages, and the same tokens where there are any."""
     source, episode, turns = branch.node.source.episode, rollout.episode, branch.node.turns
     if len(episode.turns) <= turns or episode.prefix_turns != turns:
         return False

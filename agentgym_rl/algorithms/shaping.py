@@ -58,12 +58,12 @@ class ShapingConfig:
 
     @property
     def penalises(self) -> bool:
-        """Whether something is subtracted from rewards."""
+        """True if something is subtracted from rewards."""
         return bool(self.invalid_action_penalty or self.overlong_tokens or self.overlong_turns)
 
     @property
     def shapes(self) -> bool:
-        """Whether any reward changes."""
+        """True if any reward changes."""
         return self.penalises or self.normalise or self.scale != 1
 
     def unused(self) -> Mapping[str, str]:

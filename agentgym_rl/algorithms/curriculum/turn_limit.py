@@ -1,4 +1,4 @@
-"""What a curriculum is: the turn limit of the training episodes of each environment."""
+"""Curricula: the turn limit of the training episodes of each environment."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class TurnLimit(ABC, Generic[C]):
         return {}
 
     def state_dict(self) -> dict[str, Any]:
-        """What a resumed run needs; JSON types."""
+        """The state that a resumed run needs; JSON types."""
         return {}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""What makes one loss of the tokens of an update."""
+"""How the losses of tokens become that of an update."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def token_weights(
     many = Counter(update for (update, _), number in length.items() if number)
 
     def count(update: int, episode: str) -> float:
-        """What the sum over the tokens of a row is divided by."""
+        """The divisor of the sum over the tokens of a row."""
         match aggregation:
             case Aggregation.TOKEN_MEAN:
                 return tokens[update]

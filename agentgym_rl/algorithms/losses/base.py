@@ -1,4 +1,4 @@
-"""What a loss is: a class with its keys, the streams that it reads, and its arithmetic on the tokens of an update."""
+"""A loss: a class with its keys, the streams that it reads, and its arithmetic on the tokens of an update."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class LossConfig:
     name: str = ""
     """The loss: vanilla (PPO), gspo, turn, cispo or sapo; see :mod:`agentgym_rl.algorithms.losses`."""
     aggregation: Aggregation = Aggregation.TOKEN_MEAN
-    """What makes one loss of the tokens of an update; see :mod:`agentgym_rl.algorithms.losses.aggregation`."""
+    """How the losses of tokens become that of an update; see :mod:`agentgym_rl.algorithms.losses.aggregation`."""
     entropy: float = 0.0
     """Coefficient of the entropy bonus."""
     kl: float = 0.0
@@ -49,7 +49,7 @@ class LossConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tokens:
-    """What a loss is computed from; tensors of shape [rows, tokens]."""
+    """The inputs of a loss; tensors of shape [rows, tokens]."""
 
     log_prob: Tensor
     """Of the policy that learns, with gradient."""
@@ -77,14 +77,14 @@ class Loss(ABC, Generic[C]):
 
     Config: ClassVar[type[LossConfig]] = LossConfig
     streams: ClassVar[frozenset[str]] = frozenset({"advantage"})
-    """What it reads of :attr:`Tokens.streams`: streams of its rows (:mod:`agentgym_rl.algorithms.rows`), and ``turn``,
+    """The :attr:`Tokens.streams` that it reads: streams of its rows (:mod:`agentgym_rl.algorithms.rows`), and ``turn``,
     the number of the turn of each token."""
     divided_by: ClassVar[str | None] = None
     """The stream whose sum stands for the number of tokens in ``aggregation``."""
     rows_together: ClassVar[int] = 1
     """How many consecutive rows it compares with each other. If more than 1, it is a mean over rows."""
     relative: ClassVar[bool] = True
-    """Whether it reads :attr:`Tokens.old_log_prob`."""
+    """It reads :attr:`Tokens.old_log_prob`."""
     temperature: ClassVar[float | None] = None
     """Of its log-probabilities; None takes that of rollouts."""
     label: ClassVar[str] = "actor"

@@ -42,7 +42,7 @@ SLOWER = 4
 
 
 class Value(StrEnum):
-    """What an environment is worth."""
+    """Measures of how much an environment teaches."""
 
     VARIANCE = "variance"
     FAILURE = "failure"
@@ -57,7 +57,7 @@ class DynamicConfig(MixtureConfig):
     both_keys: ClassVar[tuple[str, ...]] = ("floor", "temperature", "decay")
 
     value: Value = Value.VARIANCE
-    """What an environment is worth: the variance of the reward within a task (variance), 1-p (failure) or the recent
+    """How much an environment teaches: the variance of the reward within a task (variance), 1-p (failure) or the recent
     change of p (progress)."""
     smoothing: float = 0.0
     """Part of the last step's share that is kept; 0 jumps to the target."""
@@ -102,7 +102,7 @@ class Dynamic(Mixture[DynamicConfig]):
         self._shares = {env: kept * share + (1 - kept) * target[env] for env, share in self._shares.items()}
 
     def value(self, env: str) -> float:
-        """What there is to learn in an environment, above 0."""
+        """How much an environment teaches, above 0."""
         fast, slow = self.fast[env], self.slow[env]
         if self.config.value is Value.VARIANCE:
             return self.rewards[env].within_tasks

@@ -28,7 +28,7 @@ class Draw:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pools:
-    """What a run draws from.
+    """The tasks that a run draws from.
 
     Raises:
         ValueError: a share is negative or not finite, or all are 0; an environment with a share has no tasks.
@@ -66,7 +66,7 @@ class Mixture(ABC, Generic[C]):
 
     Config: ClassVar[type[MixtureConfig]] = MixtureConfig
     uses_given_shares: ClassVar[bool] = False
-    """Whether ``envs.<name>.share`` says more than who takes part."""
+    """It reads the sizes of ``envs.<name>.share``, not only which are 0."""
 
     def __init__(self, config: C, pools: Pools) -> None:
         """

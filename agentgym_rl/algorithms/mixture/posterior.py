@@ -1,4 +1,4 @@
-r"""What is known of a success rate that changes while the agent learns.
+r"""Posterior of a success rate that changes while the agent learns.
 
 With :math:`s` successes and :math:`f` failures at a step, evidence fades by the factor :math:`\gamma`,
 
@@ -57,7 +57,7 @@ class Posterior(Faded):
 
     @property
     def known(self) -> bool:
-        """Whether there is any evidence, so that it says more than the prior."""
+        """True if there is evidence, so that it says more than the prior."""
         return self.successes + self.failures > 0
 
     @property

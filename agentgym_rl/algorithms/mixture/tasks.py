@@ -36,7 +36,7 @@ CANDIDATES = 16
 
 
 class By(StrEnum):
-    """What the statistics of tasks are kept by."""
+    """The key by which the statistics of tasks are kept."""
 
     OFF = "off"
     TASK = "task"
@@ -56,7 +56,7 @@ class MixtureConfig:
     temperature: float = 1.0
     """Weights (dynamic: and shares) follow value ** (1 / temperature): above 1 flatter, below 1 sharper."""
     decay: float = 0.9
-    """What is left of a task's evidence after a step that drew it; dynamic: of an environment's after a step."""
+    """Share of a task's evidence that stays after a step that drew it; dynamic: of an environment's after a step."""
     min_samples: int = 1
     """Fewest episodes of a task in a step; never below what the algorithm needs."""
     max_samples: int | None = None
@@ -131,7 +131,7 @@ class WeightedTasks(Tasks):
         self.known: dict[str, dict[str, Posterior]] = {env: {} for env in envs}
 
     def posterior(self, task: Task) -> Posterior:
-        """What is known of a task; the prior when nothing is."""
+        """The posterior of a task; the prior where nothing is known."""
         return self.known[task.env].get(self._key(task), Posterior())
 
     def _key(self, task: Task) -> str:

@@ -95,7 +95,7 @@ def _in_one_launch(
 
 
 def has_kernel(value: torch.Tensor) -> bool:
-    """Whether PyTorch has FlashAttention for rows of unequal length, for such tensors [..., width]."""
+    """True if PyTorch has FlashAttention for rows of unequal length, for such tensors [..., width]."""
     width = value.shape[-1]
     if not value.is_cuda or width % 8 or width > WIDEST:
         return False
@@ -104,7 +104,7 @@ def has_kernel(value: torch.Tensor) -> bool:
 
 @cache
 def _grouped() -> dict[str, Any]:
-    """What lets keys have fewer heads than queries: torch 2.11 does, later versions want to be told."""
+    """The argument that lets keys have fewer heads than queries: torch 2.11 needs none, later versions do."""
     return {"enable_gqa": True} if "enable_gqa" in signature(varlen_attn).parameters else {}
 
 

@@ -1,4 +1,4 @@
-"""What verl's modules assume of an accelerator, of flash attention or of other runs, corrected when each is imported.
+"""Corrections of verl's modules, made as each is imported: of what they assume of accelerators, attention and runs.
 
 Every correction names the assumption. ``tests/engine/test_contracts.py`` pins the symbols and signatures relied on, so
 that an upgrade of verl fails there and not in a worker.

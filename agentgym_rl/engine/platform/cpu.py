@@ -16,7 +16,7 @@ from agentgym_rl.engine.platform.detect import on_cpu
 
 
 def _nothing(*_: Any, **__: Any) -> None:
-    """What a device without streams, caches or IPC does when asked to tend them."""
+    """Stand-in for operations on streams, caches and IPC, which a CPU has not: does nothing."""
 
 
 def _resident(*_: Any, **__: Any) -> int:

@@ -1,4 +1,4 @@
-"""Whether this process trains on the CPU."""
+"""Detection of the CPU as the device of this process."""
 
 from __future__ import annotations
 

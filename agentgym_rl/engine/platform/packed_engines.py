@@ -62,7 +62,7 @@ class PackedRows:
         return super().forward_step(micro_batch, loss_function, forward_only)  # type: ignore[misc]
 
     def _packs(self, micro_batch: TensorDict) -> bool:
-        """Whether this class computes the micro-batch, or verl's own."""
+        """True if this class computes the micro-batch; False leaves it to verl's."""
         of_verl = any(tu.get_non_tensor_data(micro_batch, name, False) for name in OF_VERL)
         if of_verl or self.use_ulysses_sp or self.pad_to_length:  # type: ignore[attr-defined]
             return False

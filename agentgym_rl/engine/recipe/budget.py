@@ -1,4 +1,4 @@
-"""What the algorithm of a run spends on training: an experiment fixes it, so that algorithms compare."""
+"""Training budgets: an experiment fixes one, so that algorithms compare."""
 
 from __future__ import annotations
 

@@ -118,7 +118,7 @@ def loader() -> Iterator[ConfigLoader]:
 
 
 def options(group: str) -> list[str]:
-    """What a group can be set to, e.g. ``model``."""
+    """The choices of a group, e.g. ``model``."""
     with loader() as found:
         return sorted(found.get_group_options(group))
 
@@ -174,7 +174,7 @@ def _composed(overrides: Sequence[str]) -> DictConfig:
 
 
 def remarks(config: Config, overrides: Sequence[str]) -> list[str]:
-    """What a user should know of a run before it starts: settings that the experiment lacks, and an unspent budget."""
+    """Warnings before a run starts: settings that the experiment lacks, and an unspent budget."""
     return [*_untuned(config, overrides), *filter(None, [budget.told(config)])]
 
 
@@ -251,7 +251,7 @@ def _replace_envs(composed: DictConfig, overrides: Sequence[str]) -> None:
 
 
 def _said(error: Exception) -> str:
-    """What is wrong, whether Hydra or OmegaConf found it."""
+    """The message of an error of Hydra or OmegaConf."""
     cause = error.__cause__ or error.__context__
     if isinstance(error, MissingConfigException) and error.options:
         missing, known = str(error.missing_cfg_file), sorted(error.options)
@@ -292,7 +292,7 @@ def _is_tiny(composed: DictConfig) -> bool:
 
 
 def identity(config: Config) -> str:
-    """What a run is, as YAML: every key that changes what is learned, and none that is operational."""
+    """The identity of a run, as YAML: every key that changes what is learned, and none that is operational."""
     return OmegaConf.to_yaml(OmegaConf.create(to_dict(config, operational=False)))
 
 

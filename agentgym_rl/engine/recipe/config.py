@@ -34,7 +34,7 @@ def _least(block: object, least: float, *keys: str) -> None:
 
 
 class Role(StrEnum):
-    """What a panel is for."""
+    """The use of a panel."""
 
     TEST = "test"
     VALIDATION = "validation"
@@ -103,7 +103,7 @@ class EnvConfig:
 
     @property
     def has_demonstrations(self) -> bool:
-        """Whether there is something to clone."""
+        """True if there is something to clone."""
         return bool(self.demonstrations or self.demonstrations_file)
 
 
@@ -190,7 +190,7 @@ class PretrainedModelConfig(ModelConfig):
 
 
 class Device(StrEnum):
-    """What trains and generates."""
+    """The hardware that trains and generates."""
 
     CPU = "cpu"
     CUDA = "cuda"
@@ -209,7 +209,7 @@ class Mode(StrEnum):
 
 
 class Stragglers(StrEnum):
-    """What an asynchronous step does about tasks that take long.
+    """How an asynchronous step treats tasks that take long.
 
     wait: takes its own batch whole. partial: takes the tasks that finish first, of any step under way. cap: also drops
     a task that comes too late and rolls out another one.
@@ -221,7 +221,7 @@ class Stragglers(StrEnum):
 
 
 class Attention(StrEnum):
-    """What computes attention in training workers on GPUs, all but sdpa without a mask.
+    """Attention kernels of training workers on GPUs, all but sdpa without a mask.
 
     auto: flash_attention_2 where the package flash-attn is installed, else varlen. varlen: PyTorch's FlashAttention,
     all rows of a micro-batch at once; packed where it has no kernel. packed: row by row. sdpa: with a mask of all the
@@ -236,7 +236,7 @@ class Attention(StrEnum):
 
 
 class Dtype(StrEnum):
-    """What training workers and vLLM compute in on a CPU.
+    """Number format of training workers and vLLM on a CPU.
 
     auto: bfloat16 where the processor of this machine has arithmetic for it, else float32. Weights that learn, their
     gradients and the optimizer's moments are float32 in any case.
@@ -337,19 +337,19 @@ class EngineConfig:
 
     @property
     def off_policy(self) -> bool:
-        """Whether other probabilities sample than learn: those of earlier weights, or vLLM's in bfloat16."""
+        """True if rollouts are off-policy: stale weights, or vLLM in bfloat16."""
         return self.mode is not Mode.SYNC or self.bfloat16
 
     @property
     def bfloat16(self) -> bool:
-        """Whether training workers and vLLM compute in bfloat16, as they always do on GPUs."""
+        """True if training workers and vLLM compute in bfloat16, as they always do on GPUs."""
         if self.device is Device.CUDA or self.dtype is Dtype.BFLOAT16:
             return True
         return self.dtype is Dtype.AUTO and has_bfloat16()
 
     @property
     def attends(self) -> Attention:
-        """What computes attention in training workers."""
+        """The attention kernel of training workers."""
         if self.device is Device.CPU:
             return Attention.PACKED
         if self.attention is not Attention.AUTO:
@@ -380,7 +380,7 @@ class LoggerConfig:
 
 @dataclass(kw_only=True)
 class BudgetConfig:
-    """What the algorithm's stage spends on training, whatever the algorithm; at most one key.
+    """Budget of the algorithm's stage, the same for all algorithms; at most one key.
 
     Episodes of a group filter's refills and of a tree search come on top, as ``compare`` counts them.
     """
@@ -399,7 +399,7 @@ class BudgetConfig:
             raise ValueError(f"{' and '.join(given)}: a run has one budget; null takes out the other")
 
     def spent(self, tokens: int, updates: int) -> bool:
-        """Whether nothing is left of a budget of tokens or updates."""
+        """True if a budget of tokens or updates is spent."""
         return any(
             most is not None and spent >= most for spent, most in ((tokens, self.tokens), (updates, self.updates))
         )

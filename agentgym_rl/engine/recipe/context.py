@@ -1,4 +1,4 @@
-"""What the model's context has room for, measured before Ray starts."""
+"""Lengths of prompts and episodes against the model's context, measured before Ray starts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What makes two runs' tiny models, or cloned weights, the same."""
+"""Digests by which tiny models and cloned weights are shared between runs."""
 
 from __future__ import annotations
 
@@ -125,5 +125,5 @@ def _bare(node: Any) -> Any:
 
 
 def _is_text(node: Any) -> bool:
-    """Whether a statement is a text alone: a docstring."""
+    """True if a statement is a text alone: a docstring."""
     return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)

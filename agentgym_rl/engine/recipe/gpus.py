@@ -1,4 +1,4 @@
-"""What one GPU learns by its memory, as ``engine.memory`` asks for."""
+"""Model and LoRA rank that fit the memory of one GPU (``engine.memory``)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What to write in place of AgentGym-RL's keys."""
+"""Our keys in place of AgentGym-RL's."""
 
 from __future__ import annotations
 

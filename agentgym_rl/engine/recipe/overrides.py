@@ -57,7 +57,7 @@ def check_repeated(overrides: Sequence[str]) -> None:
 
 
 def unreadable(error: Exception) -> str | None:
-    """What is wrong with an override that is not in Hydra's grammar; None where it is."""
+    """The message for an override that is not in Hydra's grammar; None where it is."""
     if several := re.match(r"Ambiguous value for argument '(.+?)=(.+)'", str(error)):
         name, values = several.groups()
         return f"{name}={values} has several values; `train -m` runs one after the other, {name}=[{values}] is a list"

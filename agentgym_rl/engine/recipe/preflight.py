@@ -1,4 +1,4 @@
-"""What can be known to be wrong before Ray starts."""
+"""Checks of a run before Ray starts."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def check(run: Resolved, *, devices: bool = True) -> None:
 
 
 def check_config(run: Resolved) -> None:
-    """What no type can rule out: keys that do not fit each other.
+    """Check that keys fit each other, which no type can.
 
     Raises:
         RecipeError: the message names the key.
@@ -77,7 +77,7 @@ def _check_lora(engine: EngineConfig) -> None:
 
 
 def _check_engine(config: Config) -> None:
-    """What verl would find out in a worker."""
+    """Check what verl checks in a worker only."""
     engine, verl = config.engine, dict(flat(config.verl))
     if engine.device is Device.CPU and engine.dtype is Dtype.BFLOAT16 and not has_bfloat16():
         raise RecipeError(
@@ -329,7 +329,7 @@ def check_length(config: Config, model: str) -> None:
 
 
 def check_template(builder: Any, styles: Iterable[str] = growth.OPENINGS) -> None:
-    """What grows turn by turn must be what the chat template renders; ``builder`` becomes faithful to it.
+    """Check that tokens grown turn by turn are those of the chat template; ``builder`` becomes faithful to it.
 
     Args:
         styles: the wordings of the run's environments.

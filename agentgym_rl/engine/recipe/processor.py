@@ -1,4 +1,4 @@
-"""What the processor of this machine can compute with."""
+"""Number formats and kernels that this machine has."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ BFLOAT16 = frozenset({"avx512_bf16", "amx_bf16", "bf16"})
 
 @cache
 def has_bfloat16(facts: Path = FACTS) -> bool:
-    """Whether it has arithmetic for bfloat16; no where the system has no file ``facts``.
+    """True if it has arithmetic for bfloat16; False where the system has no file ``facts``.
 
     Without it torch computes in bfloat16, too, but far slower than in float32.
     """
@@ -25,5 +25,5 @@ def has_bfloat16(facts: Path = FACTS) -> bool:
 
 
 def has_flash_attention() -> bool:
-    """Whether the package flash-attn is installed."""
+    """True if the package flash-attn is installed."""
     return find_spec("flash_attn") is not None

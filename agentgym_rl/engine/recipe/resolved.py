@@ -62,7 +62,7 @@ class Resolved:
 
     @cached_property
     def needs(self) -> Needs:
-        """What the algorithm needs."""
+        """The requirements of the algorithm."""
         return self.algorithm.needs(self.config.algorithm)
 
     @cached_property
@@ -85,7 +85,7 @@ class Resolved:
 
     @property
     def learns_from_demonstrations(self) -> bool:
-        """Whether the run learns from demonstrations, if it has some."""
+        """True if the run learns from demonstrations where it has some."""
         needs, config = self.needs, self.config
         asked = needs.cloning or needs.demonstrations or needs.takes_demonstrations
         return asked or config.run.control or bool(config.cloning.epochs)
@@ -111,7 +111,7 @@ class Resolved:
 
     @property
     def seeded(self) -> bool:
-        """Whether each response is sampled with a seed of its own."""
+        """True if each response is sampled with a seed of its own."""
         engine = self.config.engine
         wanted = engine.device is Device.CPU if engine.seeded is None else engine.seeded
         return wanted and engine.mode is Mode.SYNC
@@ -135,7 +135,7 @@ class Resolved:
 
     @cached_property
     def servers(self) -> dict[str, EnvHost]:
-        """What answers questions about the tasks of each environment: its servers, or this process."""
+        """Where questions about the tasks of each environment are answered: on its servers, or in this process."""
         return {name: open_host(host) if host.kind == "remote" else LocalHost() for name, host in self.hosts.items()}
 
     @cached_property
@@ -165,7 +165,7 @@ class Resolved:
         }
 
     def is_local(self, panel: Panel) -> bool:
-        """Whether the environment in this process has the tasks of a panel; a server may have others."""
+        """True if the environment in this process has the tasks of a panel; a server may have others."""
         tasks = [Task.parse(item_id) for item_id in panel.item_ids]
         try:
             return digest(self.local[panel.env], tasks) == panel.digest

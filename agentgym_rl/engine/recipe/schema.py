@@ -157,7 +157,7 @@ def _value(hint: Any, value: Any, path: str) -> Any:
 
 
 def _choices(hint: Any) -> dict[str, Any]:
-    """What an enumeration or a ``Literal`` allows, by the text that a recipe has for it."""
+    """Values of an enumeration or a ``Literal``, by their text in a recipe."""
     if isinstance(hint, type) and issubclass(hint, Enum):
         return {str(member.value): member for member in hint.__members__.values()}
     if get_origin(hint) is Literal:
@@ -176,7 +176,7 @@ def _located(path: str, message: str) -> str:
 
 
 def explain(error: OmegaConfBaseException) -> str:
-    """What is wrong with a recipe; of an unknown key also the keys there are."""
+    """The error of a recipe; for an unknown key with the keys there are."""
     if isinstance(error, ConfigKeyError | ConfigAttributeError) and is_dataclass(error.object_type):
         return _unknown(str(error.full_key), error.object_type)
     key, says = error.full_key, str(error).splitlines()[0]

@@ -22,7 +22,7 @@ class Unused:
     """Also stands for all keys below it."""
     why: str
     in_recipes: bool = True
-    """Whether it is an error in a recipe, too. A recipe may prepare what the command line switches off."""
+    """It is an error in a recipe, too. A recipe may prepare what the command line switches off."""
 
 
 def check_unused(run: Resolved, given: Collection[str] = ()) -> None:

@@ -31,7 +31,7 @@ ENGINES = "actor_rollout_ref.rollout.engine_kwargs"
 
 
 def is_open(key: str) -> bool:
-    """Whether a dotted key lies in one of verl's mappings that take any key."""
+    """True if a dotted key lies in one of verl's mappings that take any key."""
     return any(_in(key, one) for one in KEYS.open)
 
 
@@ -87,7 +87,7 @@ def check_sampling(given: Mapping[str, Any], algorithm: AlgorithmConfig) -> None
 
 
 def _in(key: str, other: str) -> bool:
-    """Whether a dotted key is another, or below it."""
+    """True if a dotted key is another, or below it."""
     return f"{key}.".startswith(f"{other}.")
 
 

@@ -1,4 +1,4 @@
-"""What libraries expect of a person's account, for users of containers who have no name or no home folder."""
+"""A name and a home folder, which libraries expect, for users of containers who have none."""
 
 from __future__ import annotations
 

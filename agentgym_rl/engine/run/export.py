@@ -80,7 +80,7 @@ def find(place: str, step: int | None = None) -> Checkpoint:
 
 
 def is_run(place: str) -> bool:
-    """Whether a place is that of a run, of a stage of one, or of a checkpoint."""
+    """True if a place is that of a run, of a stage of one, or of a checkpoint."""
     folder = Path(place)
     run = Path(place.rpartition(":")[0]) if not folder.exists() and ":" in place else folder
     return (run / "config.yaml").is_file() or (folder / ACTOR / "fsdp_config.json").is_file()

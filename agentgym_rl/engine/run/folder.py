@@ -34,7 +34,7 @@ class Interrupted(Exception):
 
 
 KEPT = ("stage", "global_step", "checkpoint", "origin", "updates", "stage_updates", "algorithm", "prompts")
-"""What of a state is noted at the end of the algorithm's stage."""
+"""Fields of a state that are noted at the end of the algorithm's stage."""
 
 
 @dataclass
@@ -49,13 +49,13 @@ class State:
     checkpoint: str | None = None
     """Folder under ``checkpoints/`` with the weights of ``global_step``."""
     saved: bool = True
-    """Whether ``checkpoint`` has the present weights; None as checkpoint stands for the weights as loaded."""
+    """True if ``checkpoint`` has the present weights; None as checkpoint stands for the weights as loaded."""
     origin: str | None = None
     """Checkpoint that ``updates`` started from."""
     updates: list[tuple[int, float, int]] = field(default_factory=list)
     """Number, learning rate and mini-batch of the updates that led from ``origin`` to the present weights."""
     fresh_optimizer: bool = True
-    """Whether the optimizer has no moments: no update since the stage began."""
+    """True if the optimizer has no moments: no update since the stage began."""
     learnt: dict[str, Any] | None = None
     """The end of the algorithm's stage: what the control repeats, and where a run with more steps goes on."""
     algorithm: str | None = None
@@ -81,7 +81,7 @@ class State:
     logged: int | None = None
     """Rows of ``metrics.jsonl``; those after them, left by a killed run, are written again."""
     errors: dict[str, int] = field(default_factory=dict)
-    """What failed outside the agent, by kind (:func:`agentgym_rl.eval.score.errors`), in training and evaluation."""
+    """Failures outside the agent, by kind (:func:`agentgym_rl.eval.score.errors`), in training and evaluation."""
     written: dict[str, int] = field(default_factory=dict)
     """Calls and tokens of the writer."""
     wall_s: float = 0.0
@@ -210,7 +210,7 @@ class RunFolder:
 
     @property
     def finished(self) -> bool:
-        """Whether the run is complete."""
+        """True if the run is complete."""
         return (self.path / "summary.json").is_file()
 
     def reopen(self, state: State) -> None:

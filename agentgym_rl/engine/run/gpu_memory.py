@@ -50,7 +50,7 @@ class Need:
 
 
 def need(model: Shapes, depth: int, width: int, *, workers: int, lora: bool, models: int) -> Need:
-    """What an update needs.
+    """Memory of an update.
 
     Args:
         depth: layers of the model.

@@ -32,12 +32,12 @@ def seal(folder: Path) -> None:
 
 
 def sealed(folder: Path) -> bool:
-    """Whether a folder has a manifest; checkpoints of earlier versions have none."""
+    """True if a folder has a manifest; checkpoints of earlier versions have none."""
     return (folder / NAME).is_file()
 
 
 def fault(folder: Path) -> str | None:
-    """What is wrong with a checkpoint: missing, cut or changed files; None where it is as it was sealed.
+    """The damage of a checkpoint: missing, cut or changed files; None where it is as it was sealed.
 
     Raises:
         ValueError: the manifest cannot be read.

@@ -22,13 +22,13 @@ FLOAT = 4
 EMPTY = {"driver": 1.0, "agent-loop worker": 0.9, "training worker": 0.9, "vLLM server": 2.2, "Ray and queue": 1.1}
 """GiB of processes without a model, as measured with versions of ``constraints/cpu.txt``."""
 KEPT = 1.4
-"""What autograd keeps, norms and products included, as a multiple of the linear layers' inputs and outputs."""
+"""Activations that autograd keeps, as a multiple of the linear layers' inputs and outputs."""
 GROUPS = Path("/sys/fs/cgroup")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What of a run's configuration its memory follows from."""
+    """The settings that determine memory."""
 
     workers: int
     """Training workers."""
@@ -112,7 +112,7 @@ def shapes(plan: Plan, network: Any) -> Shapes:
 
 
 def need(plan: Plan, model: Shapes) -> Need:
-    """What the processes of a run on one machine need."""
+    """Memory of the processes of a run on one machine."""
     weights, learn = FLOAT * model.parameters / GIB, FLOAT * model.learn / GIB
     states = weights + 3 * learn + (4 * weights if plan.critic else 0.0)
     states += 2 * learn * plan.trained + (learn if plan.others else 0.0)

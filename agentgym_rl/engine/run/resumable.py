@@ -28,7 +28,7 @@ class Resumable:
     """Dataset rows of requests, numbered from an index on."""
     say: Callable[[str], None]
     stop: Callable[[], bool]
-    """Whether the user asked to stop."""
+    """True once the user asked to stop."""
     _journal: Journal | None = None
     _asked: int = 0
 

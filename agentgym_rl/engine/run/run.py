@@ -1,4 +1,4 @@
-"""What the engine offers an algorithm: one run in progress."""
+"""One run in progress, which the engine offers an algorithm."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class EngineRun:
     """Shows progress: what, how many done, of how many."""
     say: Callable[[str], None]
     stop: Callable[[], bool]
-    """Whether the user asked to stop."""
+    """True once the user asked to stop."""
     texts: Texts = field(default_factory=Texts)
     """Who can be asked for texts."""
     steps: int = 0

@@ -88,7 +88,7 @@ class Session:
 
 
 def _built_from(settings: DictConfig) -> dict[str, Any]:
-    """What workers and servers are built from: every key that is not read in each step."""
+    """The keys that workers and servers are built from: all that are not read in each step."""
     built: dict[str, Any] = OmegaConf.to_container(settings, resolve=True)  # type: ignore[assignment]
     for key in KEYS.read_every_step:
         *path, leaf = key.split(".")

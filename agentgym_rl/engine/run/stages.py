@@ -65,7 +65,7 @@ class Stages:
                 self._stage(self.names[self.run.state.stage])
 
     def _algorithm(self, name: str) -> Algorithm[Any]:
-        """What a stage does."""
+        """The algorithm of a stage."""
         config, state = self.run.config, self.run.state
         if name == UNTRAINED:
             return Untrained(AlgorithmConfig(name=name))
@@ -116,7 +116,7 @@ class Stages:
         self.run.saver.save(name, algorithm.state_dict())
 
     def _spent(self, name: str, algorithm: Algorithm[Any]) -> bool:
-        """Whether a step of the algorithm's stage is done that has spent the run's budget."""
+        """True if a step of the algorithm's stage has spent the run's budget."""
         config, state = self.run.config, self.run.state
         ends_step = state.unit % (algorithm.units // max(1, algorithm.steps)) == 0
         return name == config.algorithm.name and ends_step and config.budget.spent(state.tokens, state.stage_updates)

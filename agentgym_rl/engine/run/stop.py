@@ -35,7 +35,7 @@ class Stop:
         self._timer: threading.Timer | None = None
 
     def __call__(self) -> bool:
-        """Whether to save and end. Whoever is told so has all the time that saving takes."""
+        """True if the run should save and end; saving may then take all the time it needs."""
         if not self._asked and time.monotonic() >= self._ends:
             self._asked = True
             self._say(f"run.max_hours={self._max_hours:g} are over: saving")

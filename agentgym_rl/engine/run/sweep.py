@@ -132,7 +132,7 @@ def by_engine(listed: Sequence[Job]) -> list[Job]:
 
 
 def group_name(overrides: Sequence[str], names: Sequence[str]) -> str | None:
-    """What all jobs share: the experiment where there is a single one, otherwise the first words of their names."""
+    """The shared name of all jobs: the experiment where there is one, else the first words of their names."""
     experiments = [override.partition("=")[2] for override in overrides if override.startswith("experiment=")]
     if len(experiments) == 1 and re.fullmatch(r"[\w-]+", experiments[0]):
         return experiments[0]

@@ -60,7 +60,7 @@ class Texts:
     usage: Usage = field(default_factory=Usage)
     """Of the writer in the whole run, which ``writer.max_cost`` limits."""
     stop: Callable[[], bool] = lambda: False
-    """Whether the user asked to stop."""
+    """True once the user asked to stop."""
     _journal: Journal | None = None
 
     def __post_init__(self) -> None:
@@ -172,7 +172,7 @@ class Texts:
 
 
 def texts_of(run: Resolved, trainer: Any, builder: Any, spent: Mapping[str, int], stop: Callable[[], bool]) -> Texts:
-    """What a run can ask.
+    """The policy and the writer of a run.
 
     Args:
         spent: calls and tokens of the writer so far.

@@ -71,7 +71,7 @@ def home(run: Resolved, folder: Path) -> Path:
 
 
 def is_of(folder: Path, model: TinyModelConfig, seed: int) -> bool:
-    """Whether a folder holds the model of a recipe."""
+    """True if a folder holds the model of a recipe."""
     known = json_object(folder / RECIPE)
     return {key: value for key, value in known.items() if key != "parameters"} == {"seed": seed, **asdict(model)}
 

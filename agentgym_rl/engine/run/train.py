@@ -192,7 +192,7 @@ def _train(
 
 
 def _plan(run: Resolved) -> memory.Plan | None:
-    """What the memory of a run follows from; None on a GPU or a cluster, where it was not measured."""
+    """The settings that determine memory; None on a GPU or a cluster, where it was not measured."""
     config, engine, needs = run.config, run.config.engine, run.needs
     if engine.device is not Device.CPU or engine.ray_address is not None:
         return None

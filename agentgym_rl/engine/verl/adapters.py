@@ -47,7 +47,7 @@ def with_adapters(
 
 
 def merged_weights(engine: Any) -> Iterator[tuple[str, torch.Tensor]]:
-    """What a training worker sends. verl's own rounds to bfloat16, and merges in place with a copy to go back to."""
+    """The weights that a worker sends. verl's own rounds to bfloat16, and merges in place with a copy to go back to."""
     scaling = engine.model_config.lora_alpha / engine.model_config.lora_rank
     weights = convert_weight_keys(engine.module.state_dict(), engine.module)
     try:

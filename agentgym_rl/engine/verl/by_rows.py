@@ -45,13 +45,13 @@ class ByRows(PPOTrainer):  # type: ignore[misc]
 
 
 def told(batch: KVBatchMeta, config: DictConfig, use_critic: bool) -> bool:
-    """Whether the tags of a batch say all that verl's metrics read of it."""
+    """True if the tags of a batch say all that verl's metrics read of it."""
     experts = config.actor_rollout_ref.rollout.moe_load_balance_metrics_interval > 0
     return not (use_critic or experts) and all("advantage" in tag for tag in batch.tags)
 
 
 def metric_data(**arguments: Any) -> TensorDict:
-    """What verl's metrics read of the rows of a batch, of each token.
+    """The numbers of each token that verl's metrics read.
 
     Advantages are written once a row where they are alike, and returns not at all where they are the advantages.
     """

@@ -28,7 +28,7 @@ TOKEN = (
     "`ray get-auth-token --generate`, and set RAY_AUTH_MODE=token and RAY_AUTH_TOKEN_PATH=<its file> before "
     "`ray start` and before this command (docs/clusters.md)"
 )
-"""What to do where Ray's token authentication refuses."""
+"""The fix where Ray's token authentication refuses."""
 
 RUN = "AGENTGYM_RL_RUN"
 """Environment variable of all processes of a running engine: what tells it from others on the machine.

@@ -1,4 +1,4 @@
-"""What a training worker finds on the tokens of its own rows: how far learning has drifted from sampling.
+"""How far learning has drifted from sampling, measured by each training worker on the tokens of its rows.
 
 It writes verl's correction of each token, and of each row a few sums, which the driver reads in place of the tokens
 (:mod:`agentgym_rl.engine.verl.drift_metrics`).
@@ -140,7 +140,7 @@ def bounds(settings: Mapping[str, Any]) -> tuple[float, float]:
 
 
 def is_icepop(settings: Mapping[str, Any]) -> bool:
-    """Whether weights out of the bounds are 0; otherwise they are cut at the upper one."""
+    """True if weights out of the bounds are 0; otherwise they are cut at the upper one."""
     return of_verl._parse_rollout_is_threshold(settings.get("rollout_is_threshold", 2.0))[1] is not None
 
 

@@ -107,7 +107,7 @@ def _correction(of: Columns, mean: Columns, settings: Mapping[str, Any]) -> dict
 
 
 def _token_weights(of: Columns, mean: Columns) -> dict[str, Any]:
-    """What verl's metrics take from the weight of each token."""
+    """Statistics of the weights of tokens, as verl's metrics take them."""
     tokens = of["tokens"]
     average, squares = (masked_mean(mean[name], tokens) for name in ("weight", "squared_weight"))
     return {

@@ -49,9 +49,9 @@ class Learner:
         self.verl, self.settings, self.weights = verl, settings, weights
         self.scorer = Scorer(verl, settings, weights)
         self._batch: KVBatchMeta | None = None
-        """What was taken and not yet learned from."""
+        """Rows that were taken and not yet learned from."""
         self._learned: KVBatchMeta | None = None
-        """What of it was learned from."""
+        """The part of it that was learned from."""
         self.metrics: MetricsAggregator = MetricsAggregator()
         """Of the present training step."""
         self.optimizer = OptimizerConfig()
@@ -110,7 +110,7 @@ class Learner:
         return self.scorer.of_batch(batch, rows, by, name, entropy=entropy, read=read)
 
     def _estimates(self, row: Row) -> bool:
-        """Whether verl gives such rows advantages."""
+        """True if verl gives such rows advantages."""
         return isinstance(row.segment, str) and self.settings.config.algorithm.adv_estimator != ESTIMATOR
 
     # rows whose tokens stay in the queue
@@ -215,7 +215,7 @@ class Learner:
         return batch
 
     def on_policy(self) -> bool:
-        """Whether one update learns from the present batch, with the weights that sampled it.
+        """True if one update learns from the present batch, with the weights that sampled it.
 
         Then the old log-probabilities are those that the update itself computes, and no pass of its own is spent on
         them. On a GPU it is, because verl's update would keep a gradient for the entropy, which is only logged.

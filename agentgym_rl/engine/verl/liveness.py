@@ -202,11 +202,11 @@ def _peak(pid: int) -> int:
 
 
 LOW = "running low on memory"
-"""What Ray says where it ended a process for its memory."""
+"""Ray's words where it ended a process for its memory."""
 
 
 def _reason(error: RayError) -> str:
-    """What Ray says of a death, without identifiers and common causes."""
+    """Ray's words on a death, without identifiers and common causes."""
     text = " ".join(str(error).split())
     for pattern in (LOW, r"Worker exit detail: ([^.]*)", r"is dead because ([^.]*)"):
         if found := re.search(pattern, text):

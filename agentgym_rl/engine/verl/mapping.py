@@ -28,7 +28,7 @@ PACKAGE = "agentgym_rl.engine"
 ESTIMATOR = "agentgym_rl"
 """Name of the estimator for algorithms that compute their own advantages."""
 _OF_REWARDS = ("score", "rewards", "advantages", "returns")
-"""What verl logs under ``critic/`` of every algorithm, though few have a critic."""
+"""Metrics that verl logs under ``critic/`` of every algorithm, though few have a critic."""
 
 
 def renamed(metric: str) -> str:
@@ -96,7 +96,7 @@ def verl_config(run: Resolved, model_path: str, run_dir: Path, largest_tensor: i
 
 
 def _said(verl: DictConfig, key: str, error: Exception) -> str:
-    """What is wrong with a key under ``verl``; of one that verl does not have also those that are there."""
+    """The error of a key under ``verl``; for an unknown one with those that are there."""
     if not isinstance(error, ConfigKeyError | ConfigAttributeError):
         return f"verl.{key}: {error}"
     block, words = "verl", key.split(".")
@@ -256,7 +256,7 @@ def _is_path(value: str) -> bool:
 
 
 def _device(run: Resolved, largest_tensor: int) -> dict[str, Any]:
-    """What differs between a CPU and GPUs."""
+    """Settings that differ between a CPU and GPUs."""
     config = run.config
     alone = config.engine.workers * config.engine.nodes == 1
     common = {

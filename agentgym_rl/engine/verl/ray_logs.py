@@ -1,4 +1,4 @@
-"""What a process said before it died, from the logs that Ray keeps of all its processes on this machine."""
+"""The last words of a process that died, from Ray's logs on this machine."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 ERROR = re.compile(r"^\(\w+ pid=\d+\).*?\b((?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception): \S.*)", re.MULTILINE)
 """An error, in a line that begins as those of processes that vLLM has started."""
 FOLLOWS = "initialization failed"
-"""What errors say that only follow from another process's."""
+"""Words of errors that only follow from another process's."""
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 ELSEWHERE = "root cause"
 """In what vLLM's server says when a process that it started has failed, of which it knows nothing more."""

@@ -29,7 +29,7 @@ from agentgym_rl.engine.verl.drift_metrics import ratio_metrics as ratios
 EPISODES = "episodes"
 """Field of a prompt: its episodes in the order of their sessions."""
 WRITTEN = "written"
-"""What a batch tells workers: the field that log-probabilities of responses become, in place of those of all tokens."""
+"""Told to workers with a batch: the field of log-probabilities of responses, in place of those of all tokens."""
 
 
 class NothingToLearn(RuntimeError):
@@ -37,7 +37,7 @@ class NothingToLearn(RuntimeError):
 
 
 def session_of(key: str) -> str:
-    """What the segments of an episode have in common."""
+    """The key of the episode that a segment's key is of."""
     return key.rsplit("_", 1)[0]
 
 
@@ -198,7 +198,7 @@ def ratio_metrics(batch: KVBatchMeta) -> Metrics:
 
 
 def metric_rows(tags: Sequence[Mapping[str, Any]]) -> TensorDict:
-    """What verl's metrics read of rows whose tokens have one advantage, and no critic; by the tags of the rows alone.
+    """The numbers that verl's metrics read of rows without a critic whose tokens have one advantage; from their tags.
 
     Of prompts and responses there are the lengths, and of the mask as many tokens as the model wrote.
     """

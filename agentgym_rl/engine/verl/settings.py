@@ -10,7 +10,7 @@ from agentgym_rl.algorithms.losses.base import Loss
 
 
 class Settings:
-    """What the parts of the trainer read of verl's configuration, and what verl is to read in a step."""
+    """verl's configuration: read by the parts of the trainer, and written for each step."""
 
     def __init__(self, config: DictConfig) -> None:
         self.take(config)
@@ -43,11 +43,11 @@ class Settings:
         self.config.trainer.critic_warmup = global_step - number + self.warmup
 
     def learns(self, global_step: int) -> bool:
-        """Whether the policy learns in a step, or the critic alone."""
+        """True if the policy learns in a step; False if only the critic does."""
         return bool(self.config.trainer.critic_warmup <= global_step)
 
     def set_loss(self, loss: Loss[Any], epochs: int) -> None:
-        """What verl reads of the loss of an update; and how many passes it makes over its rows."""
+        """Write verl's keys of the loss of an update and of the passes over its rows."""
         self.actor.ppo_epochs = self.config.critic.ppo_epochs = epochs
         self.actor.entropy_coeff, self.actor.loss_agg_mode = loss.config.entropy, loss.config.aggregation.value
 

@@ -1,4 +1,4 @@
-"""Whether vLLM samples from the weights that learn: both sides give the log-probabilities of a fixed text.
+"""A check that vLLM samples from the weights that learn: both sides give log-probabilities of a fixed text.
 
 Where a sync leaves something out (adapters, say), rollouts come from another policy, and nothing else fails.
 """
@@ -64,7 +64,7 @@ class SyncProbe:
         return cls(tokens, tolerance, on_servers(tokens, handles)[0], share)
 
     def due(self, when: str) -> bool:
-        """Whether the next sync is to be looked at; ``when`` is ``always``, ``first`` or ``never``."""
+        """True if the next sync is to be checked; ``when`` is ``always``, ``first`` or ``never``."""
         return when == "always" or (when == "first" and not self._proven)
 
     def learner(self, workers: Any) -> torch.Tensor:

@@ -38,7 +38,7 @@ class AgentTrainer(PPOTrainer):  # type: ignore[misc]
 
     replay_buffer: EpisodeBuffer
     samples_present = False
-    """Whether a batch is sampled with the weights that learn from it."""
+    """True if a batch is sampled with the weights that learn from it."""
 
     def __init__(self, config: DictConfig, ahead: int = 0) -> None:
         """

@@ -1,4 +1,4 @@
-"""What the training workers are given of rows that have their tokens, and the loss that they compute of any rows."""
+"""The batches that training workers are given of rows with tokens, and the loss that they compute of any rows."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ class Weights:
         """
         self.verl, self.settings = verl, settings
         self.pristine = self.synced = True
-        """Whether nothing has changed the weights as loaded; whether the servers have the present ones."""
+        """``pristine``: nothing has changed the weights as loaded; ``synced``: the servers have the present ones."""
         self.sync_metrics: Metrics = {}
         """Of the latest sync that was looked at."""
         self.models: dict[str, bool] = {}

@@ -35,7 +35,7 @@ from agentgym_rl.engine.verl.rows import WRITTEN
 FORCE = "TORCH_FORCE_WEIGHTS_ONLY_LOAD"
 """PyTorch's variable that goes before the argument ``weights_only``."""
 NUMPY: tuple[Any, ...] = (numpy.empty(0).__reduce__()[0], numpy.ndarray, numpy.dtype, numpy.dtypes.UInt32DType)
-"""What an array is built with: verl stores the state of NumPy's generator."""
+"""Types that arrays are built from: verl stores the state of NumPy's generator."""
 
 
 class AgentWorker(DetachActorWorker):  # type: ignore[misc]

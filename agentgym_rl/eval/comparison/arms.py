@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any
 
-from agentgym_rl.eval.comparison.runs import Run
+from agentgym_rl.eval.comparison.runs import Run, trained
 
 BOOKKEEPING = (
     "name", "seed", "run.*", "logger.*", "engine.ray_address", "engine.start_seconds", "envs.*.panels.*",
@@ -142,12 +142,6 @@ def differing(configs: Sequence[Mapping[str, Any]]) -> list[str]:
     """Keys that not all configurations have with the same value."""
     keys = {key: None for config in configs for key in config}
     return [key for key in keys if _distinct(configs, [key]) > 1]
-
-
-def trained(config: Mapping[str, Any]) -> list[str]:
-    """Environments of a configuration that have a share of the training episodes."""
-    envs = sorted({key.split(".")[1] for key in config if key.startswith("envs.")})
-    return [env for env in envs if config.get(f"envs.{env}.share") != 0]
 
 
 def _each_run(runs: Sequence[Run]) -> list[Arm]:

@@ -51,6 +51,12 @@ class Run:
         return tokens_by_step(self.folder, self.metrics)
 
 
+def trained(config: Mapping[str, Any]) -> list[str]:
+    """Environments of a configuration that have a share of the training episodes."""
+    envs = sorted({key.split(".")[1] for key in config if key.startswith("envs.")})
+    return [env for env in envs if config.get(f"envs.{env}.share") != 0]
+
+
 def find(places: Sequence[str]) -> tuple[list[Path], list[Path]]:
     """Folders of runs, and of runs that have only begun.
 
@@ -162,10 +168,10 @@ def tokens_by_step(folder: Path, rows: Sequence[Mapping[str, Any]]) -> dict[int,
     units = [row for row in rows if not any(name.startswith("val/") for name in row)]
     if any("run/tokens" in row for row in units):
         return {row["step"]: row["run/tokens"] for row in units if "run/tokens" in row}
-    trained = [row["step"] for row in units if "curriculum/max_turns" in row]  # steps with training episodes
-    stored = _stored(folder) if trained else {}
-    spent = {step: stored.get(f"step{step:06d}", 0) for step in trained}
-    if not trained or not all(spent.values()):
+    training = [row["step"] for row in units if "curriculum/max_turns" in row]
+    stored = _stored(folder) if training else {}
+    spent = {step: stored.get(f"step{step:06d}", 0) for step in training}
+    if not training or not all(spent.values()):
         return None
     steps = [row["step"] for row in units]
     return dict(zip(steps, accumulate(float(spent.get(step, 0)) for step in steps), strict=True))
