@@ -144,11 +144,11 @@ class AgentEvol(Algorithm[AgentEvolConfig]):
         """Roll out the round's tasks, search where all samples failed, and keep the successes."""
         begun = time.monotonic()
         self.explored_with = run.weights()
-        requests = [replace(one, tags={**one.tags, "round": number + 1}) for one in run.requests(number)]
+        requests = [replace(request, tags={**request.tags, "round": number + 1}) for request in run.requests(number)]
         run.observe(run.rollouts(requests, f"round {number + 1}: explore", resumable=True))
         searched = self.search(run, number) if self.config.search.calls else {}
-        kept, metrics = self.keep(number + 1, [rollout for rollout in run.journal() if rollout.segments])
-        run.save_demonstrations(f"round{number + 1}", kept)
+        successes, metrics = self.keep(number + 1, [rollout for rollout in run.journal() if rollout.segments])
+        run.save_demonstrations(f"round{number + 1}", successes)
         return metrics | searched | {"agentevol/round": number + 1, "agentevol/explore_s": time.monotonic() - begun}
 
     def search(self, run: Run, number: int) -> Metrics:
@@ -160,10 +160,10 @@ class AgentEvol(Algorithm[AgentEvolConfig]):
 
         samples = [rollout for rollout in run.journal() if rollout.segments]  # discarded ones have none
         seed = f"{run.seed}:{number}"
-        found = search(samples, roll_out, self.config.search, replayable=run.replayable, seed=seed)
-        for rollout in found.dropped:
+        outcome = search(samples, roll_out, self.config.search, replayable=run.replayable, seed=seed)
+        for rollout in outcome.dropped:
             run.discard(rollout)
-        return found.metrics()
+        return outcome.metrics()
 
     def keep(self, number: int, rollouts: Sequence[Rollout]) -> tuple[list[Rollout], Metrics]:
         """Filter the rollouts of a round. No two successes of a task have the same responses, whatever their round.
@@ -192,14 +192,14 @@ class AgentEvol(Algorithm[AgentEvolConfig]):
         self.successes = [*before, *(kept[index] for index in sorted(kept))]
         metrics: Metrics = {"agentevol/kept": len(kept), "agentevol/pool": len(self.successes)}
         for env in sorted({rollout.episode.env for rollout in rollouts}):
-            own = [rollout.episode for rollout in rollouts if rollout.episode.env == env]
-            solved = {episode.item_id for episode in own if self.succeeded(episode)}
+            episodes = [rollout.episode for rollout in rollouts if rollout.episode.env == env]
+            solved = {episode.item_id for episode in episodes if self.succeeded(episode)}
             metrics |= {
-                f"agentevol/{env}/explored": len(own),
+                f"agentevol/{env}/explored": len(episodes),
                 f"agentevol/{env}/kept": sum(success.env == env for success in kept.values()),
                 f"agentevol/{env}/new_tasks": len(solved - self.solved),
-                f"agentevol/{env}/tokens": sum(episode.response_tokens for episode in own),
-                f"agentevol/{env}/seconds": sum(episode.seconds for episode in own),
+                f"agentevol/{env}/tokens": sum(episode.response_tokens for episode in episodes),
+                f"agentevol/{env}/seconds": sum(episode.seconds for episode in episodes),
             }
             self.solved |= solved
         return [rollouts[index] for index in sorted(kept)], metrics
@@ -249,7 +249,9 @@ class AgentEvol(Algorithm[AgentEvolConfig]):
         return metrics
 
     def state_dict(self) -> dict[str, Any]:
-        successes = [{**shallow(one), "segments": [shallow(part) for part in one.segments]} for one in self.successes]
+        successes = [
+            {**shallow(success), "segments": [shallow(part) for part in success.segments]} for success in self.successes
+        ]
         pool = {"solved": sorted(self.solved), "successes": successes}
         return {"best": self.best, "explored_with": self.explored_with.to_dict(), "pool": pool}
 

@@ -117,10 +117,10 @@ class Rollout:
 
 def groups(rollouts: Sequence[Rollout]) -> list[list[Rollout]]:
     """The rollouts of each task, in the order of their first ones."""
-    found: dict[str, list[Rollout]] = {}
+    by_group: dict[str, list[Rollout]] = {}
     for rollout in rollouts:
-        found.setdefault(rollout.group, []).append(rollout)
-    return list(found.values())
+        by_group.setdefault(rollout.group, []).append(rollout)
+    return list(by_group.values())
 
 
 @dataclass(slots=True, kw_only=True)
@@ -151,7 +151,7 @@ class Weights:
     """Number, learning rate and mini-batch of the updates that led from ``origin`` to these weights."""
 
     def to_dict(self) -> dict[str, Any]:
-        return {"checkpoint": self.checkpoint, "origin": self.origin, "updates": [list(one) for one in self.updates]}
+        return {"checkpoint": self.checkpoint, "origin": self.origin, "updates": [list(each) for each in self.updates]}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Weights:

@@ -80,9 +80,9 @@ def mutual_information(episodes: Sequence[Episode]) -> float | None:
     That is where no environment has two tasks of which one has two episodes, or no two episodes share a word. The order
     of the episodes has no effect.
     """
-    found = sorted(map(_place, episodes))
-    envs, tasks = [env for env, _, _ in found], [task for _, task, _ in found]
-    words = [[(word, share / len(found)) for word, share in own] for _, _, own in found]
+    placed = sorted(map(_place, episodes))
+    envs, tasks = [env for env, _, _ in placed], [task for _, task, _ in placed]
+    words = [[(word, share / len(placed)) for word, share in own] for _, _, own in placed]
     places: dict[str, list[int]] = defaultdict(list)
     for place, env in enumerate(envs):
         places[env].append(place)
@@ -115,8 +115,8 @@ def _words(episode: Episode) -> Shares:
 def _entropy(labels: Sequence[str], words: Sequence[Shares]) -> float:
     """Joint entropy of a label and a word, in nats; the shares of all words are 1 together."""
     joint: dict[str, dict[str, float]] = defaultdict(lambda: defaultdict(float))
-    for label, own in zip(labels, words, strict=True):
+    for label, shares_of_words in zip(labels, words, strict=True):
         shares = joint[label]
-        for word, share in own:
+        for word, share in shares_of_words:
             shares[word] += share
-    return -sum(one * log(one) for shares in joint.values() for one in shares.values())
+    return -sum(share * log(share) for shares in joint.values() for share in shares.values())

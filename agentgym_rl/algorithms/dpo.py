@@ -91,9 +91,9 @@ def pairs(episodes: Sequence[Episode], per_task: int, seed: str) -> list[tuple[i
     for index, episode in enumerate(episodes):
         if episode.ending.counts:
             (won if episode.success else lost)[episode.item_id].append(index)
-    found: list[tuple[int, int]] = []
+    chosen: list[tuple[int, int]] = []
     for task, winners in won.items():
         best = min(winners, key=lambda index: len(episodes[index].turns))
         losers = Random(f"{seed}:{task}").sample(lost[task], min(per_task, len(lost[task])))
-        found += [(best, loser) for loser in losers]
-    return found
+        chosen += [(best, loser) for loser in losers]
+    return chosen

@@ -52,8 +52,8 @@ class GiGPOConfig(GRPOConfig):
         share(self, "gamma")
 
     def unused(self, *, off_policy: bool, environments: int) -> Mapping[str, str]:
-        found = super().unused(off_policy=off_policy, environments=environments)
-        return found if self.step_weight else {**found, "gamma": "algorithm.step_weight=0 ignores single turns"}
+        keys = super().unused(off_policy=off_policy, environments=environments)
+        return keys if self.step_weight else {**keys, "gamma": "algorithm.step_weight=0 ignores single turns"}
 
 
 class GiGPO(PolicyGradient[GiGPOConfig]):
@@ -81,10 +81,10 @@ class GiGPO(PolicyGradient[GiGPOConfig]):
         steps = [
             abs(advantage)
             for group in groups(rollouts)
-            for own in self._of_steps([one.episode for one in group])
-            for advantage in own
+            for advantages in self._of_steps([rollout.episode for rollout in group])
+            for advantage in advantages
         ]
-        sizes = Counter((one.group, anchor) for one in rollouts for anchor in anchors(one.episode))
+        sizes = Counter((rollout.group, anchor) for rollout in rollouts for anchor in anchors(rollout.episode))
         shared = [size for size in sizes.values() if size > 1]
         if not steps:
             return {}
@@ -99,14 +99,14 @@ def step_advantages(group: Sequence[Episode], *, gamma: float, by_std: bool) -> 
     """:math:`A^S` of every turn of the episodes of a task."""
     members: dict[str, list[tuple[int, int, float]]] = {}
     for index, episode in enumerate(group):
-        own = returns([turn.reward for turn in episode.turns], gamma)
-        for turn, (anchor, value) in enumerate(zip(anchors(episode), own, strict=True)):
+        returned = returns([turn.reward for turn in episode.turns], gamma)
+        for turn, (anchor, value) in enumerate(zip(anchors(episode), returned, strict=True)):
             members.setdefault(anchor, []).append((index, turn, value))
-    found = [[0.0] * len(episode.turns) for episode in group]
+    advantages = [[0.0] * len(episode.turns) for episode in group]
     for places in members.values():
-        for (index, turn, _), advantage in zip(places, relative([one[2] for one in places], by_std), strict=True):
-            found[index][turn] = advantage
-    return found
+        for (index, turn, _), advantage in zip(places, relative([member[2] for member in places], by_std), strict=True):
+            advantages[index][turn] = advantage
+    return advantages
 
 
 def anchors(episode: Episode) -> list[str]:

@@ -34,11 +34,11 @@ class GRPOConfig(GroupConfig):
     """Divide the advantages of a group by the standard deviation of its rewards."""
 
     def unused(self, *, off_policy: bool, environments: int) -> Mapping[str, str]:
-        found = super().unused(off_policy=off_policy, environments=environments)
+        keys = super().unused(off_policy=off_policy, environments=environments)
         if not self.normalise_by_std or self.shaping.penalises:
-            return found
+            return keys
         why = "algorithm.normalise_by_std=true divides by a deviation of the same scale, and no penalty is set"
-        return {**found, **dict.fromkeys(("shaping.scale", "shaping.normalise"), why)}
+        return {**keys, **dict.fromkeys(("shaping.scale", "shaping.normalise"), why)}
 
 
 class GRPO(PolicyGradient[GRPOConfig]):

@@ -53,10 +53,10 @@ def read(group: str, base: type) -> Installed:
     Raises:
         ValueError: two have one name.
     """
-    found: dict[str, Any] = {}
+    classes: dict[str, Any] = {}
     broken: dict[str, str] = {}
     for point in (*entry_points(group=group), *own_files.points(group, base)):
-        if point.name in found:
+        if point.name in classes:
             raise ValueError(f"entry point {point.value}: {group} has {point.name!r} already; rename yours")
         try:
             loaded: object = point.load()
@@ -65,8 +65,8 @@ def read(group: str, base: type) -> Installed:
             log.warning("%s %r is left out: %s", group, point.name, broken[point.name])
             continue
         if isinstance(loaded, type) and issubclass(loaded, base):
-            found[point.name] = loaded
+            classes[point.name] = loaded
         else:
             broken[point.name] = f"its entry point {point.value} is no subclass of {base.__qualname__}"
             log.warning("%s %r is left out: %s", group, point.name, broken[point.name])
-    return Installed(MappingProxyType(dict(sorted(found.items()))), MappingProxyType(broken))
+    return Installed(MappingProxyType(dict(sorted(classes.items()))), MappingProxyType(broken))

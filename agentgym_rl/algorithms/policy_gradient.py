@@ -58,8 +58,8 @@ class PolicyGradient(Algorithm[P]):
             run.learn(self.rows(rollouts), self.loss, lr=lr, mini_batch=config.mini_batch_tasks, epochs=config.epochs)
             learnt += rollouts
         metrics = self.metrics(learnt)
-        metrics |= self.shaping.metrics([one.episode for one in learnt], run.response_tokens)
-        return metrics | diagnostics([[one.episode for one in group] for group in groups(learnt)])
+        metrics |= self.shaping.metrics([rollout.episode for rollout in learnt], run.response_tokens)
+        return metrics | diagnostics([[rollout.episode for rollout in group] for group in groups(learnt)])
 
     def filter(self) -> dict[str, Any]:
         """Arguments of :meth:`Run.batches` that leave out groups without a gradient."""
@@ -67,7 +67,7 @@ class PolicyGradient(Algorithm[P]):
             return {}
         groups, refills = config.groups, config.groups.refills
         return {
-            "keep": lambda group: groups.teaches([one.episode.reward for one in group]),
+            "keep": lambda group: groups.teaches([rollout.episode.reward for rollout in group]),
             "refills": config.tasks_per_step if refills is None else refills,
         }
 
@@ -75,8 +75,8 @@ class PolicyGradient(Algorithm[P]):
         """The rollouts with shaped rewards."""
         if not self.config.shaping.shapes:
             return list(rollouts)
-        self.shaping.observe([one.episode for one in rollouts])
-        return [replace(one, episode=self.shaping.shaped(one.episode, response_tokens)) for one in rollouts]
+        self.shaping.observe([rollout.episode for rollout in rollouts])
+        return [replace(rollout, episode=self.shaping.shaped(rollout.episode, response_tokens)) for rollout in rollouts]
 
     def rows(self, rollouts: Sequence[Rollout]) -> list[Row]:
         """The rows of a batch, with their streams."""
@@ -95,12 +95,12 @@ class PolicyGradient(Algorithm[P]):
     def advantages(self, rollouts: Sequence[Rollout]) -> list[Stream]:
         """:meth:`credit` of each group with its negative numbers weighed, in the order of the rollouts."""
         weight = self.config.groups.negative_weight if isinstance(self.config, GroupConfig) else 1.0
-        found = {
+        by_rollout = {
             id(rollout): weighed(advantage, weight)
             for group in groups(rollouts)
-            for rollout, advantage in zip(group, self.credit([one.episode for one in group]), strict=True)
+            for rollout, advantage in zip(group, self.credit([member.episode for member in group]), strict=True)
         }
-        return [found[id(rollout)] for rollout in rollouts]
+        return [by_rollout[id(rollout)] for rollout in rollouts]
 
     def credit(self, group: Sequence[Episode]) -> Credit:
         """Advantages of the episodes of one task: a number each, or one for each turn.
@@ -123,4 +123,4 @@ class PolicyGradient(Algorithm[P]):
 
 def weighed(advantage: Stream, weight: float) -> Stream:
     """Advantages with the negative ones multiplied by ``weight``."""
-    return mapped(advantage, lambda one: weight * one if one < 0 else one)
+    return mapped(advantage, lambda value: weight * value if value < 0 else value)

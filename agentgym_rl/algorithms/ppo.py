@@ -86,13 +86,13 @@ class PPO(PolicyGradient[PPOConfig]):
     def streams(self, rollouts: Sequence[Rollout]) -> list[dict[str, Stream]]:
         if self.config.level is Level.TOKEN:
             return super().streams(rollouts)
-        found: list[dict[str, Stream]] = []
+        streams: list[dict[str, Stream]] = []
         for rollout in rollouts:
             rewards, values = [turn.reward for turn in rollout.episode.turns], rollout.values
             advantages = turn_gae(rewards, values, gamma=self.config.gamma, lam=self.config.lam)
             returns = [advantage + value for advantage, value in zip(advantages, values, strict=True)]
-            found.append({"advantage": advantages, "return": returns, "value": values})
-        return found
+            streams.append({"advantage": advantages, "return": returns, "value": values})
+        return streams
 
 
 def turn_gae(rewards: Sequence[float], values: Sequence[float], *, gamma: float, lam: float) -> list[float]:

@@ -44,14 +44,14 @@ class ReinforcePPConfig(PolicyGradientConfig):
         share(self, "gamma")
 
     def unused(self, *, off_policy: bool, environments: int) -> Mapping[str, str]:
-        found = super().unused(off_policy=off_policy, environments=environments)
+        keys = super().unused(off_policy=off_policy, environments=environments)
         if self.shaping.penalises:
-            return found
-        found = {**found, "shaping.scale": "advantages are whitened over the batch, and no penalty is set"}
+            return keys
+        keys = {**keys, "shaping.scale": "advantages are whitened over the batch, and no penalty is set"}
         if environments == 1 and self.gamma == 1:
             why = "advantages are whitened over the batch, whose rewards are all of one environment"
-            found = {**found, "shaping.normalise": why}
-        return found
+            keys = {**keys, "shaping.normalise": why}
+        return keys
 
 
 class ReinforcePP(PolicyGradient[ReinforcePPConfig]):

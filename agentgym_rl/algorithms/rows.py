@@ -67,11 +67,11 @@ def streams_of(rows: Sequence[Row]) -> frozenset[str]:
         ValueError: a row has other streams, or a stream another length than its turns or tokens; some rows have their
             tokens, and others a key.
     """
-    names, kept = rows[0].streams.keys(), isinstance(rows[0].segment, str)
+    names, by_key = rows[0].streams.keys(), isinstance(rows[0].segment, str)
     for row in rows:
         if row.streams.keys() != names:
             raise ValueError(f"rows of one update have different streams: {sorted(names)} and {sorted(row.streams)}")
-        if isinstance(row.segment, str) != kept:
+        if isinstance(row.segment, str) != by_key:
             raise ValueError("rows of one update have their tokens, or all stay with the engine; learn from each alone")
         for name, stream in row.streams.items():
             if isinstance(stream, Sequence):
@@ -97,7 +97,7 @@ def imitation(example: Example, weight: float = 1.0, observations: float = 0.0) 
     """
     if not observations:
         return Row(example, {"cross_entropy": weight})
-    others = (weight * own or observations for own in example.loss_weight[1:])
+    others = (weight * learned or observations for learned in example.loss_weight[1:])
     return Row(example, {"cross_entropy": PerToken([0.0, *others])})
 
 

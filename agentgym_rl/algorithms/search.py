@@ -192,11 +192,11 @@ class TreeSearch:
         Only the first may have its turn limit cut by the budget.
         """
         branches: list[Branch] = []
-        left = 0 if self.solved else self.settings.calls - self.spent
-        while left > 0 and len(branches) < self.settings.branches and self.root.open():
+        calls_left = 0 if self.solved else self.settings.calls - self.spent
+        while calls_left > 0 and len(branches) < self.settings.branches and self.root.open():
             node = self.choose()
-            resamples = min(self.settings.resamples, left - 1) if node.tried else 0
-            max_turns = min(self.max_turns, node.turns + left - resamples)
+            resamples = min(self.settings.resamples, calls_left - 1) if node.tried else 0
+            max_turns = min(self.max_turns, node.turns + calls_left - resamples)
             if branches and max_turns < self.max_turns:
                 break
             node.responses += 1
@@ -205,7 +205,7 @@ class TreeSearch:
             branch = Branch(
                 number=next(numbers), node=node, avoid=tuple(node.tried), resamples=resamples, max_turns=max_turns
             )
-            left -= branch.calls
+            calls_left -= branch.calls
             branches.append(branch)
         return branches
 
@@ -332,7 +332,7 @@ def search(
         item_id: tree(settings, own, f"{seed}:{item_id}") for item_id, own in unsolved(samples, replayable).items()
     }
     result, numbers = Searched(tasks=len(trees)), count()
-    while branches := [branch for one in trees.values() for branch in one.propose(numbers)]:
+    while branches := [branch for searched in trees.values() for branch in searched.propose(numbers)]:
         outcomes = {rollout.episode.tags.get("branch"): rollout for rollout in roll_out(branches)}
         if outcomes.keys() != {branch.number for branch in branches}:
             raise ValueError(f"{len(branches)} branches were rolled out, but got {sorted(map(str, outcomes))}")
@@ -344,7 +344,7 @@ def search(
                 result.dropped.append(rollout)
             elif rollout.episode.success:
                 result.solved.append(rollout)
-    result.calls = sum(one.spent for one in trees.values())
+    result.calls = sum(searched.spent for searched in trees.values())
     return result
 
 

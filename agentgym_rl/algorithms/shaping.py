@@ -153,15 +153,15 @@ class Shaping:
 
 def overlong(episode: Episode, config: ShapingConfig, response_tokens: int) -> float:
     """:math:`L` of an episode, in [0, 1]."""
-    found = 0.0
+    share = 0.0
     if config.overlong_tokens:
         length = max((turn.tokens[1] for turn in episode.turns), default=0)
         cut = episode.ending is Ending.CONTEXT_LIMIT
-        found = 1.0 if cut else _soft(length, response_tokens, config.overlong_tokens)
+        share = 1.0 if cut else _soft(length, response_tokens, config.overlong_tokens)
     if config.overlong_turns:
         cut = episode.ending is Ending.TURN_LIMIT
-        found = max(found, 1.0 if cut else _soft(len(episode.turns), episode.max_turns, config.overlong_turns))
-    return found
+        share = max(share, 1.0 if cut else _soft(len(episode.turns), episode.max_turns, config.overlong_turns))
+    return share
 
 
 def _soft(length: int, limit: int, buffer: int) -> float:

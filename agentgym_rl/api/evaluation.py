@@ -19,7 +19,7 @@ from agentgym_rl.data import episode_store
 from agentgym_rl.data.episode import Episode
 from agentgym_rl.data.episode_schema import Summary
 from agentgym_rl.data.episode_store import SUMMARY
-from agentgym_rl.engine.local_model import folder_of
+from agentgym_rl.engine.run.local_model import folder_of
 from agentgym_rl.envs.hosts import EnvHost, LocalHost
 from agentgym_rl.envs.registry import check_options
 from agentgym_rl.envs.sync import outside

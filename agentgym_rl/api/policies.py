@@ -6,7 +6,7 @@ from collections.abc import Awaitable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from agentgym_rl.engine.local_model import local_model
+from agentgym_rl.engine.run.local_model import local_model
 from agentgym_rl.rollout.policies import ModelOptions, Policy
 from agentgym_rl.rollout.policies import open_policy as open_named
 

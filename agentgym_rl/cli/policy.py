@@ -8,7 +8,7 @@ import typer
 
 from agentgym_rl.api.policies import rules_of
 from agentgym_rl.cli import common
-from agentgym_rl.engine.local_model import folder_of
+from agentgym_rl.engine.run.local_model import folder_of
 from agentgym_rl.rollout import pretrained
 
 if TYPE_CHECKING:

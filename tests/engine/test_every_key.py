@@ -32,7 +32,7 @@ from agentgym_rl.algorithms.curriculum.turn_limit import curricula
 from agentgym_rl.algorithms.mixture import mixtures
 from agentgym_rl.algorithms.rows import Row
 from agentgym_rl.data.episode import Ending, Episode, Turn
-from agentgym_rl.engine.recipe import budget, gpus, resolved
+from agentgym_rl.engine.recipe import budget, gpus
 from agentgym_rl.engine.recipe import compose as recipes
 from agentgym_rl.engine.recipe.config import Config
 from agentgym_rl.engine.recipe.digest import digest
@@ -303,11 +303,11 @@ KEYS: dict[str, Entry] = {
     "logger.project": ("mine", verl),
     "logger.group": ("mine", reads(sweep)),
     "logger.tensorboard": ("true", reads(metrics_log)),
-    "writer.policy": ("openai:m@http://h/v1", reads(resolved)),
+    "writer.policy": ("openai:m@http://h/v1", reads(texts)),
     "writer.concurrency": (3, reads(texts)),
-    "writer.price": ("[1,2]", reads(resolved)),
-    "writer.max_cost": (1, reads(resolved)),
-    "writer.per_minute": (1, reads(resolved)),
+    "writer.price": ("[1,2]", reads(texts)),
+    "writer.max_cost": (1, reads(texts)),
+    "writer.per_minute": (1, reads(texts)),
     "run.dir": ("elsewhere", files),
     "run.eval_every": (3, reads(stages)),
     "run.save_every": (3, reads(stages)),

@@ -21,7 +21,7 @@ from agentgym_rl.engine.recipe.resolved import Resolved
 from agentgym_rl.engine.recipe.schema import RecipeError
 from agentgym_rl.engine.run.folder import Interrupted, RunFolder, State
 from agentgym_rl.engine.run.run import EngineRun
-from agentgym_rl.engine.run.texts import ServedPolicy, Texts, texts_of
+from agentgym_rl.engine.run.texts import ServedPolicy, Texts, open_writer, texts_of
 from agentgym_rl.rollout.conversation import NoResponse
 from agentgym_rl.rollout.policies import ModelOptions, open_policy
 from agentgym_rl.rollout.policies.api import BudgetSpent
@@ -159,7 +159,9 @@ def test_a_limit_on_the_cost_is_that_of_the_whole_run(tmp_path, toy_recipes):
         run = EngineRun(
             resolved=resolved, trainer=trainer, folder=RunFolder(tmp_path / "run", "id", resume=True), state=state,
             log=None, demonstrations=[], bar=lambda *_: None, say=None, stop=lambda: False,
-            texts=texts_of(resolved, trainer, None, state.written, lambda: False),
+            texts=texts_of(
+                resolved, trainer, None, writer=open_writer(config), spent=state.written, stop=lambda: False
+            ),
         )  # fmt: skip
         state.global_step = step - 1
         run.begin_unit("grpo", 1)

@@ -25,7 +25,6 @@ from agentgym_rl.envs.core import TaskNotFound
 from agentgym_rl.envs.hosts import EnvHost, HostSettings, LocalHost, open_host
 from agentgym_rl.envs.numbering import Panel
 from agentgym_rl.envs.registry import base_name
-from agentgym_rl.rollout.policies import ModelOptions, Policy, open_policy
 from agentgym_rl.rollout.settings import RolloutSettings
 
 
@@ -64,24 +63,6 @@ class Resolved:
     def needs(self) -> Needs:
         """The requirements of the algorithm."""
         return self.algorithm.needs(self.config.algorithm)
-
-    @cached_property
-    def writer(self) -> Policy | None:
-        """Whom the algorithm may ask for texts (``writer``), beside the policy.
-
-        Raises:
-            ValueError, FileNotFoundError, MissingExtra: it cannot be opened.
-        """
-        asked = self.config.writer
-        if asked.policy is None:
-            return None
-        prompt, completion = asked.price
-        options = ModelOptions(
-            seed=self.config.seed, price=(prompt, completion), max_cost=asked.max_cost, per_minute=asked.per_minute
-        )
-        from agentgym_rl.engine.local_model import local_model
-
-        return open_policy(asked.policy, options, lambda name, options: local_model(name, options, "transformers"))
 
     @property
     def learns_from_demonstrations(self) -> bool:

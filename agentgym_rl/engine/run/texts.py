@@ -13,11 +13,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agentgym_rl.algorithms.base import Metrics
+from agentgym_rl.engine.recipe.config import Config
 from agentgym_rl.engine.recipe.resolved import Resolved
 from agentgym_rl.engine.run.folder import Interrupted
+from agentgym_rl.engine.run.local_model import local_model
 from agentgym_rl.envs.core import Message
 from agentgym_rl.rollout.conversation import NoResponse
 from agentgym_rl.rollout.journal import Entry, Journal
+from agentgym_rl.rollout.policies import ModelOptions, open_policy
 from agentgym_rl.rollout.policies.base import Policy, Price, Usage
 from agentgym_rl.rollout.seeds import seed_of
 from agentgym_rl.rollout.texts import Writer, Written, write
@@ -171,13 +174,35 @@ class Texts:
         self._runner.close()
 
 
-def texts_of(run: Resolved, trainer: Any, builder: Any, spent: Mapping[str, int], stop: Callable[[], bool]) -> Texts:
+def open_writer(config: Config) -> Policy | None:
+    """The writer of a run, where it has one.
+
+    Raises:
+        ValueError, FileNotFoundError, MissingExtra: it cannot be opened.
+    """
+    chosen = config.writer
+    if chosen.policy is None:
+        return None
+    price = (chosen.price[0], chosen.price[1])
+    options = ModelOptions(seed=config.seed, price=price, max_cost=chosen.max_cost, per_minute=chosen.per_minute)
+    return open_policy(chosen.policy, options, partial(local_model, backend="transformers"))
+
+
+def texts_of(
+    run: Resolved,
+    trainer: Any,
+    builder: Any,
+    *,
+    writer: Policy | None,
+    spent: Mapping[str, int],
+    stop: Callable[[], bool],
+) -> Texts:
     """The policy and the writer of a run.
 
     Args:
         spent: calls and tokens of the writer so far.
     """
-    config, writer, usage = run.config, run.writer, Usage(**spent)
+    config, usage = run.config, Usage(**spent)
     served = ServedPolicy(trainer, builder, config.model.context, seeded=run.seeded)
     writers: dict[str, tuple[Writer, int]] = {POLICY: (served, config.engine.max_sequences)}
     if writer is not None:

@@ -30,10 +30,12 @@ from agentgym_rl.engine.run.lock import locked
 from agentgym_rl.engine.run.progress import Progress
 from agentgym_rl.engine.run.session import Session, variables
 from agentgym_rl.engine.run.stop import Stop, on_signals
+from agentgym_rl.engine.run.texts import open_writer, texts_of
 from agentgym_rl.engine.verl.mapping import agent_loops, check_verl, verl_config
 from agentgym_rl.eval.diagnosis import diagnose
 from agentgym_rl.eval.reference import reference
 from agentgym_rl.rollout import pretrained
+from agentgym_rl.rollout.policies import Policy
 
 
 def train(run: Resolved, console: Console, session: Session | None = None) -> Path:
@@ -50,16 +52,16 @@ def train(run: Resolved, console: Console, session: Session | None = None) -> Pa
     preflight.check(run)
     check_verl(run)
     preflight.check_hosts(run)
-    _ = run.writer  # opened, or refused, before anything starts
+    writer = open_writer(run.config)
     os.environ.update(variables(run.config.engine))
     run.ask_envs()
     directory = Path(run.config.run.dir)
     with locked(directory):
         os.environ.update(account.variables(directory))
-        return _locked(run, console, session)
+        return _locked(run, console, session, writer)
 
 
-def _locked(run: Resolved, console: Console, session: Session | None) -> Path:
+def _locked(run: Resolved, console: Console, session: Session | None, writer: Policy | None) -> Path:
     config = run.config
     folder = RunFolder(Path(config.run.dir), identity(config), config.run.resume, to_yaml(config))
     state = folder.load_state()
@@ -82,7 +84,7 @@ def _locked(run: Resolved, console: Console, session: Session | None) -> Path:
             run, folder.path, lambda name, done, total: progress.bar(f"demonstrations: {name}", done, total)
         )
         with nullcontext(session) if session is not None else Session(several=False) as engine:
-            _train(run, folder, state, model, files, progress, engine)
+            _train(run, folder, state, model, files, progress, engine, writer)
     return folder.path
 
 
@@ -114,6 +116,7 @@ def _train(
     files: dict[str, Path],
     progress: Progress,
     session: Session,
+    writer: Policy | None,
 ) -> None:
     # verl takes seconds to import, so the recipe is checked before
     with progress.waiting("loading verl"):
@@ -164,10 +167,9 @@ def _train(
             from agentgym_rl.engine.run.cache import ClonedCache  # these import verl's trainer, as the session did
             from agentgym_rl.engine.run.run import EngineRun
             from agentgym_rl.engine.run.stages import Stages
-            from agentgym_rl.engine.run.texts import texts_of
             from agentgym_rl.engine.verl.liveness import watched
 
-            texts = texts_of(resolved, trainer, builder, state.written, stop)
+            texts = texts_of(resolved, trainer, builder, writer=writer, spent=state.written, stop=stop)
             run = EngineRun(
                 resolved=resolved, trainer=trainer, folder=folder, state=state, log=log,
                 encoder=encoder, demonstrations=demonstrated, texts=texts,
