@@ -68,7 +68,7 @@ def test_several_are_asked_at_once_and_their_answers_have_the_order_of_the_quest
 
     found, metrics = served(server, work)
     assert found == [[f"answer {number}"] * 2 for number in range(8)]
-    assert server.most == 3 and shown == [(done, 16) for done in range(1, 17)]
+    assert 1 < server.most <= 3 and shown == [(done, 16) for done in range(1, 17)]
     assert {(one["temperature"], one["max_completion_tokens"]) for one in server.requests} == {(0.5, 7)}
     assert len({one["seed"] for one in server.requests}) == 16
     assert metrics == {

@@ -37,8 +37,8 @@ class Usage:
 
     def to_dict(self, price: Price = (0, 0)) -> dict[str, Any]:
         """Calls, tokens and, where there is a price, what they cost."""
-        found = {"calls": self.calls, "prompt_tokens": self.prompt_tokens, "completion_tokens": self.completion_tokens}
-        return found | ({"price": round(self.cost(price), 6)} if any(price) else {})
+        counts = {"calls": self.calls, "prompt_tokens": self.prompt_tokens, "completion_tokens": self.completion_tokens}
+        return counts | ({"price": round(self.cost(price), 6)} if any(price) else {})
 
 
 class Policy(ABC):
