@@ -86,7 +86,7 @@ def store(folder: Path, name: str, episodes: Sequence[Episode], write_shards: Wr
         path.unlink()
     keys = [key_of(episode) for episode in episodes]
     asked = {key: episode.advantages for key, episode in zip(keys, episodes, strict=True)}
-    written = set() if write_shards is None else {key for shard in write_shards(folder / name, asked) for key in shard}
+    written = set() if write_shards is None else {key for keys in write_shards(folder / name, asked) for key in keys}
     rest = [episode for key, episode in zip(keys, episodes, strict=True) if key not in written]
     if rest or not written:
         episode_store.write(folder / f"{name}.parquet", rest)

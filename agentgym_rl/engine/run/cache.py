@@ -65,7 +65,7 @@ class ClonedCache:
         rows = [row for row in read_jsonl(run.log.path) if f"stage/{Cloning.stage}" in row]
         write_jsonl(part / "metrics.jsonl", rows)
         facts = {
-            "run": run.name,
+            "run": run.config.name,
             "global_step": state.global_step,
             "best": state.best,
             "result": state.results[-1],

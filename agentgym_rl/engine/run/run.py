@@ -111,10 +111,6 @@ class EngineRun:
     # the protocol
 
     @property
-    def name(self) -> str:
-        return self.config.name
-
-    @property
     def seed(self) -> int:
         return self.config.seed
 
@@ -343,10 +339,8 @@ class EngineRun:
 
     def _observe(self, episodes: Sequence[Episode]) -> None:
         """Raises EnvUnavailable: too few episodes of an environment count (``run.min_counted_training``)."""
-        by_env: dict[str, list[Episode]] = {}
-        for episode in episodes:
-            by_env.setdefault(episode.env, []).append(episode)
-        parts = {env: Count.of(found, len(found)) for env, found in sorted(by_env.items())}
+        by_env = ((env, [each for each in episodes if each.env == env]) for env in {each.env for each in episodes})
+        parts = {env: Count.of(counted, len(counted)) for env, counted in sorted(by_env, key=lambda each: each[0])}
         check_counted(parts, self.config.run.min_counted_training, "run.min_counted_training")
         own = [episode for episode in episodes if not episode.prefix_turns]
         self.mixture.observe(own)
