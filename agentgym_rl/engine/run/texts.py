@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agentgym_rl.algorithms.base import Metrics
+from agentgym_rl.algorithms.model import POLICY
 from agentgym_rl.engine.recipe.config import Config
 from agentgym_rl.engine.recipe.resolved import Resolved
 from agentgym_rl.engine.run.folder import Interrupted
@@ -28,8 +29,8 @@ from agentgym_rl.rollout.texts import Writer, Written, write
 if TYPE_CHECKING:
     from agentgym_rl.engine.verl.updates import Progress  # imports verl
 
-POLICY, WRITER = "policy", "writer"
-"""Who is asked."""
+WRITER = "writer"
+"""Who is asked beside the policy."""
 MOST_SEEDS = 2**31
 """Some APIs know no greater seeds."""
 
