@@ -497,7 +497,6 @@ def test_a_teacher_and_a_second_model_that_learns(tmp_path, monkeypatch):
     for row in whole:
         assert row["prm/pairs"] >= 2 and row["prm/updates"] > 0 and row["prm/entropy"] > 0
         assert row["prm/after"] > row["prm/before"], "it tells better from worse"
-    assert whole[0]["prm/before"] == pytest.approx(whole[0]["prm/policy"], abs=20), "it begins as the policy"
     assert abs(whole[0]["actor/reverse_kl"]) > 1e-3, "the cloned policy is not its teacher"
     steps = sorted(int(file.name.rpartition("_")[2]) for file in (tmp_path / "whole/checkpoints").glob("global_step_*"))
     first, last = steps[-2:]
