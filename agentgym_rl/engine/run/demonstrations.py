@@ -69,7 +69,7 @@ class Encoder:
         return self.trajectory(task.env, Trajectory.of(str(task), messages, start))
 
     def trajectory(self, env: str, trajectory: Trajectory) -> Rollout:
-        """Raises ContextTooSmall, ValueError: see :func:`agentgym_rl.rollout.supervised.encode`."""
+        """See :func:`agentgym_rl.rollout.supervised.encode`, also for what it raises."""
         model, settings = self.run.config.model, self.run.rules
         episode, segments = asyncio.run(
             encode(
