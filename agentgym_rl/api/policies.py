@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Awaitable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from agentgym_rl.engine.run.local_model import local_model
+from agentgym_rl.engine.run.local_model import arguments, folder_of, transformers_model
+from agentgym_rl.envs.extras import missing, needs
 from agentgym_rl.rollout.policies import ModelOptions, Policy
 from agentgym_rl.rollout.policies import open_policy as open_named
 
@@ -61,3 +63,21 @@ async def closing(policy: Policy, work: Awaitable[T]) -> T:
         return await work
     finally:
         await policy.close()
+
+
+def local_model(name: str, options: ModelOptions, backend: str = "auto", sequences: int = 256) -> Policy:
+    """A Hugging Face model or a run's checkpoint in this process; see :func:`open_policy`."""
+    with needs(name, "cpu"):
+        from agentgym_rl.engine.platform import vllm_cpu
+        from agentgym_rl.engine.platform.detect import on_cpu
+        from agentgym_rl.engine.verl.environment import environment
+        from agentgym_rl.rollout.policies import vllm
+    if backend == "vllm" and not vllm.installed():
+        raise missing("backend=vllm", "vllm", "cpu")
+    if backend == "transformers" or not vllm.installed():
+        return transformers_model(name, options)
+    folder = folder_of(name)
+    assert folder is not None
+    os.environ.update(environment("cpu" if on_cpu() else "cuda"))
+    vllm_cpu.register()
+    return vllm.VllmModel(folder, cpu=on_cpu(), sequences=sequences, **arguments(name, options))

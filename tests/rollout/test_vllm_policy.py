@@ -41,7 +41,7 @@ def test_what_is_no_model_is_told(tmp_path):
 
 ENGINE = """
 import asyncio, json, sys
-from agentgym_rl.engine.run.local_model import local_model
+from agentgym_rl.api.policies import local_model
 from agentgym_rl.rollout.policies import ModelOptions
 from agentgym_rl.rollout.policies.model import TransformersModel
 from agentgym_rl.rollout.policies.vllm import VllmModel

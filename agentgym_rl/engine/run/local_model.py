@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from typing import Any
 
-from agentgym_rl.envs.extras import missing, needs
+from agentgym_rl.envs.extras import needs
 from agentgym_rl.rollout import pretrained
 from agentgym_rl.rollout.policies import ModelOptions, Policy, is_place
 
@@ -30,25 +29,19 @@ def folder_of(policy: str, fetch: Callable[[str], str] = pretrained.local) -> st
     return str(export.cached(export.find(policy))) if export.is_run(policy) else fetch(policy)
 
 
-def local_model(name: str, options: ModelOptions, backend: str = "auto", sequences: int = 256) -> Policy:
-    """A Hugging Face model or a run's checkpoint in this process; see :mod:`agentgym_rl.rollout.policies`."""
-    folder = folder_of(name)
-    assert folder is not None
-    with needs(name, "cpu"):
-        from agentgym_rl.engine.platform import vllm_cpu
-        from agentgym_rl.engine.platform.detect import on_cpu
-        from agentgym_rl.engine.verl.environment import environment
-        from agentgym_rl.rollout.policies import vllm
-        from agentgym_rl.rollout.policies.model import TransformersModel
-    if backend == "vllm" and not vllm.installed():
-        raise missing("backend=vllm", "vllm", "cpu")
-    limits: dict[str, Any] = {
+def arguments(name: str, options: ModelOptions) -> dict[str, Any]:
+    """Of a :class:`~agentgym_rl.rollout.policies.model.ModelPolicy` beside its folder."""
+    return {
         "name": name, "temperature": options.temperature, "seed": options.seed,
         "prompt_tokens": options.prompt_tokens, "response_tokens": options.response_tokens,
         "template_arguments": options.template_arguments, "style": options.style, "prompts": options.prompts,
     }  # fmt: skip
-    if backend == "transformers" or not vllm.installed():
-        return TransformersModel(folder, **limits)
-    os.environ.update(environment("cpu" if on_cpu() else "cuda"))
-    vllm_cpu.register()
-    return vllm.VllmModel(folder, cpu=on_cpu(), sequences=sequences, **limits)
+
+
+def transformers_model(name: str, options: ModelOptions) -> Policy:
+    """A Hugging Face model or a run's checkpoint in this process."""
+    folder = folder_of(name)
+    assert folder is not None
+    with needs(name, "cpu"):
+        from agentgym_rl.rollout.policies.model import TransformersModel
+    return TransformersModel(folder, **arguments(name, options))

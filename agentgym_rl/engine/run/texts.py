@@ -17,7 +17,7 @@ from agentgym_rl.algorithms.model import POLICY
 from agentgym_rl.engine.recipe.config import Config
 from agentgym_rl.engine.recipe.resolved import Resolved
 from agentgym_rl.engine.run.folder import Interrupted
-from agentgym_rl.engine.run.local_model import local_model
+from agentgym_rl.engine.run.local_model import transformers_model
 from agentgym_rl.envs.core import Message
 from agentgym_rl.rollout.conversation import NoResponse
 from agentgym_rl.rollout.journal import Entry, Journal
@@ -186,7 +186,7 @@ def open_writer(config: Config) -> Policy | None:
         return None
     price = (chosen.price[0], chosen.price[1])
     options = ModelOptions(seed=config.seed, price=price, max_cost=chosen.max_cost, per_minute=chosen.per_minute)
-    return open_policy(chosen.policy, options, partial(local_model, backend="transformers"))
+    return open_policy(chosen.policy, options, transformers_model)
 
 
 def texts_of(
