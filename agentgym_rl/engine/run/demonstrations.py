@@ -93,3 +93,13 @@ class Encoder:
                 :meth:`trajectory`.
         """
         return [self.trajectory(env, each) for env, path in paths.items() for each in agenttraj.of_env(path, env)]
+
+
+def save(folder: Path, name: str, rollouts: Sequence[Rollout]) -> None:
+    """Write episodes as AgentTraj files, ``<env>_<name>.json``."""
+    of_envs: dict[str, list[Trajectory]] = {}
+    for episode in (rollout.episode for rollout in rollouts):
+        trajectory = Trajectory.of(episode.item_id, episode.messages, episode.start)
+        of_envs.setdefault(episode.env, []).append(trajectory)
+    for env, trajectories in of_envs.items():
+        agenttraj.write(folder / f"{env}_{name}.json", trajectories)

@@ -22,10 +22,9 @@ from agentgym_rl.algorithms.losses.base import Loss
 from agentgym_rl.algorithms.losses.cross_entropy import CrossEntropy
 from agentgym_rl.algorithms.model import POLICY
 from agentgym_rl.algorithms.rows import Row, note_advantages
-from agentgym_rl.data import agenttraj
-from agentgym_rl.data.agenttraj import Trajectory
 from agentgym_rl.data.episode import Ending, Episode
 from agentgym_rl.engine.recipe.resolved import Resolved
+from agentgym_rl.engine.run import demonstrations
 from agentgym_rl.engine.run.demonstrations import Encoder
 from agentgym_rl.engine.run.evaluation import VALIDATION, RunPanels, Scores
 from agentgym_rl.engine.run.folder import Interrupted, RunFolder, State
@@ -186,19 +185,19 @@ class EngineRun:
         self, rows: Sequence[Row], loss: Loss[Any], *, lr: float, mini_batch: int, model: str = POLICY, **passes: Any
     ) -> Metrics:
         """An update of another loss than the control's counts for it as one of the cloning stage's size."""
+        if model == POLICY:
+            note_advantages(rows)
         learn, progress = self.trainer.learner.learn, partial(self.progress, "learn")
+        metrics, count = learn(rows, loss, lr=lr, mini_batch=mini_batch, model=model, progress=progress, **passes)
+        self.state.saved = self.state.saved and not count
         if model != POLICY:
-            metrics, count = learn(rows, loss, lr=lr, mini_batch=mini_batch, model=model, progress=progress, **passes)
-            self.state.saved = self.state.saved and not count
             return {f"{model}/{name.partition('/')[2]}": value for name, value in metrics.items()}
-        note_advantages(rows)
-        metrics, count = learn(rows, loss, lr=lr, mini_batch=mini_batch, progress=progress, **passes)
         if count:
             imitates = isinstance(loss, CrossEntropy)
             size = mini_batch if imitates else self.config.cloning.mini_batch_trajectories
             self.state.updates.append((count, lr, size))
             self.state.stage_updates += count
-            self.state.saved = self.state.fresh_optimizer = False
+            self.state.fresh_optimizer = False
         return metrics
 
     def score(
@@ -214,7 +213,7 @@ class EngineRun:
 
     def weights(self) -> Weights:
         assert self.state.saved, "the weights have changed since they were saved"
-        return self._present()
+        return Weights.from_dict(vars(self.state))
 
     def restore(self, weights: Weights) -> None:
         state = self.state
@@ -226,14 +225,7 @@ class EngineRun:
         return self.panels.validation_success(self.evaluate(label, VALIDATION, self.stage))
 
     def save_demonstrations(self, name: str, rollouts: Sequence[Rollout]) -> None:
-        for env in self.config.envs:
-            trajectories = [
-                Trajectory.of(episode.item_id, episode.messages, episode.start)
-                for episode in (rollout.episode for rollout in rollouts)
-                if episode.env == env
-            ]
-            if trajectories:
-                agenttraj.write(self.folder.path / "successes" / f"{env}_{name}.json", trajectories)
+        demonstrations.save(self.folder.path / "successes", name, rollouts)
 
     def progress(self, label: str, done: int, total: int) -> None:
         self.bar(f"{self.stage} {label}", done, total)
@@ -303,9 +295,6 @@ class EngineRun:
         return scores
 
     # helpers
-
-    def _present(self) -> Weights:
-        return Weights.from_dict(vars(self.state))
 
     def _drawn(self, number: int, draw: int, tasks: int | None = None) -> list[Request]:
         """The tasks of a step of the stage, or fewer; ``draw`` seeds which."""
