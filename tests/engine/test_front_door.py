@@ -1,6 +1,6 @@
 """README's commands that train, and those that read what was trained, as they stand, in a shell, on the real engine.
 
-The sizes are tiny, by ``AGENTGYM_RL_OVERRIDES``. ``train experiment=smoke`` is run by ``test_e2e.py``, LoRA by
+The sizes are tiny, by ``AGENTGYM_RL_OVERRIDES``. ``train experiment=smoke`` is run by ``api/test_train.py``, LoRA by
 ``test_lora.py``; what needs GPUs or an API is composed in ``test_commands.py``.
 """
 
@@ -18,13 +18,13 @@ from documented import ROOT, commands
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(1200)]
 
 SIZES = {
-    "cloning.epochs": 1, "algorithm.steps": 1, "algorithm.tasks_per_step": 8, "run.eval_every": 0,
-    "logger.wandb": "disabled",
-    **{f"envs.textcraft.panels.{label}.n": 4 for label in ("new_variants", "unseen_goals", "validation")},
-    **{f"envs.maze.panels.{label}.n": 4 for label in ("new_mazes", "validation")},
+    "cloning.epochs": 1, "algorithm.steps": 1, "algorithm.tasks_per_step": 4, "algorithm.epochs": 1,
+    "envs.textcraft.demonstrations": 12, "envs.maze.demonstrations": 4, "run.eval_every": 0, "logger.wandb": "disabled",
+    **{f"envs.textcraft.panels.{label}.n": 2 for label in ("new_variants", "unseen_goals", "validation")},
+    **{f"envs.maze.panels.{label}.n": 2 for label in ("new_mazes", "validation")},
 }  # fmt: skip
 DEMO = " ".join(f"{key}={value}" for key, value in SIZES.items())
-MINE = "cloning.epochs=1 envs.textcraft.panels.test.n=4 logger.wandb=disabled"
+MINE = "cloning.epochs=1 envs.textcraft.panels.test.n=2 run.evaluate_untrained=false logger.wandb=disabled"
 
 RUN = {
     "agentgym-rl collect textcraft --policy oracle --n 100 --out demonstrations.json": "",

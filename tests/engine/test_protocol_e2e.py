@@ -17,9 +17,9 @@ PYTHON = [sys.executable, "-m", "agentgym_rl.cli"]
 SMALL = [
     *TINY, "algorithm.tasks_per_step=2", "algorithm.samples_per_task=2", "envs.alfworld.max_turns=3",
     "envs.alfworld.pool=8", "envs.alfworld.panels.test.n=2", "engine.workers=1", "run.cache=cache",
-    "logger.wandb=disabled",
+    "logger.wandb=disabled", "run.evaluate_untrained=false",
 ]  # fmt: skip
-ALGORITHMS = ("gigpo", "grpo", "agentevol", "ppo")
+ALGORITHMS = ("gigpo", "grpo", "agentevol")
 
 
 def run(folder: Path, *words: str) -> str:
@@ -35,7 +35,7 @@ def test_verl_agents_alfworld_takes_two_steps_with_every_kind_of_algorithm(tmp_p
     every = f"algorithm={','.join(ALGORITHMS)}"
     name = "name=verl_agent_alfworld_${algorithm.name}_1.5b-seed${seed}"
     out = run(tmp_path, "train", "-m", "experiment=verl_agent_alfworld", every, name, *SMALL)
-    assert out.count("engine ready") == 2, "PPO's critic needs another one"
+    assert out.count("engine ready") == 1
     for algorithm in ALGORITHMS:
         folder = tmp_path / "runs" / f"verl_agent_alfworld_{algorithm}_1.5b-seed0"
         rows = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
