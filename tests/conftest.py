@@ -7,6 +7,7 @@ import os
 import sys
 import tomllib
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -123,6 +124,17 @@ def browser(playwright_browser: tuple[Any, asyncio.AbstractEventLoop]) -> Iterat
     for context in browser.contexts:
         context.close()
     asyncio._set_running_loop(None)
+
+
+@pytest.fixture(scope="session")
+def smoke_run(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """What a call trained on the real engine: ``experiment=smoke`` with GRPO, in ``runs/`` of a folder of its own."""
+    import agentgym_rl as ag
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(place := tmp_path_factory.mktemp("smoke"))
+        found = ag.train(experiment="smoke", algorithm="grpo", logger={"wandb": "disabled"}, quiet=True)
+    return replace(found, folder=place / found.folder)
 
 
 @pytest.fixture

@@ -4,6 +4,7 @@ import ast
 import asyncio
 import inspect
 import json
+import shutil
 import sys
 from pathlib import Path
 
@@ -24,8 +25,10 @@ def test_they_hold_no_output():
 
 @pytest.mark.e2e
 @pytest.mark.timeout(600)
-def test_the_one_that_trains_does_so_without_a_gpu(tmp_path, monkeypatch):
+def test_the_one_that_trains_does_so_without_a_gpu(smoke_run, tmp_path, monkeypatch):
+    """It finds the run that is trained, which ``train`` would refuse if the notebook's recipe were another one."""
     torch = pytest.importorskip("torch")
+    shutil.copytree(smoke_run.folder, tmp_path / "runs" / "notebook")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     names: dict = {"__name__": "__main__"}

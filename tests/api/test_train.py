@@ -84,10 +84,9 @@ def test_ctrl_c_is_passed_on_and_waited_for(monkeypatch):
 
 @pytest.mark.e2e
 @pytest.mark.timeout(600)
-def test_a_run_is_trained_and_read(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    recipe = {"experiment": "smoke", "algorithm": "grpo", "logger": {"wandb": "disabled"}}
-    found = ag.train(**recipe, quiet=True)
-    assert found.folder.is_dir() and "grpo" in {*found.summary["stage"]}
-    assert len(found.metrics) and len(found.episodes)
-    assert ag.train(**recipe, quiet=True).folder == found.folder, "the same call finds the finished run"
+def test_a_run_is_trained_and_read(smoke_run, monkeypatch):
+    assert smoke_run.folder.is_dir() and "grpo" in {*smoke_run.summary["stage"]}
+    assert len(smoke_run.metrics) and len(smoke_run.episodes)
+    monkeypatch.chdir(smoke_run.folder.parents[1])
+    again = ag.train(experiment="smoke", algorithm="grpo", logger={"wandb": "disabled"}, quiet=True)
+    assert again.folder.samefile(smoke_run.folder), "the same call finds the finished run"
