@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 from agentgym_rl.algorithms.base import Metrics
 from agentgym_rl.algorithms.model import POLICY
-from agentgym_rl.engine.recipe.config import Config
 from agentgym_rl.engine.recipe.resolved import Resolved
 from agentgym_rl.engine.run.folder import Interrupted
 from agentgym_rl.engine.run.local_model import transformers_model
@@ -175,17 +174,17 @@ class Texts:
         self._runner.close()
 
 
-def open_writer(config: Config) -> Policy | None:
+def open_writer(run: Resolved) -> Policy | None:
     """The writer of a run, where it has one.
 
     Raises:
         ValueError, FileNotFoundError, MissingExtra: it cannot be opened.
     """
-    chosen = config.writer
+    chosen = run.config.writer
     if chosen.policy is None:
         return None
     price = (chosen.price[0], chosen.price[1])
-    options = ModelOptions(seed=config.seed, price=price, max_cost=chosen.max_cost, per_minute=chosen.per_minute)
+    options = ModelOptions(seed=run.config.seed, price=price, max_cost=chosen.max_cost, per_minute=chosen.per_minute)
     return open_policy(chosen.policy, options, transformers_model)
 
 

@@ -52,7 +52,7 @@ def train(run: Resolved, console: Console, session: Session | None = None) -> Pa
     preflight.check(run)
     check_verl(run)
     preflight.check_hosts(run)
-    writer = open_writer(run.config)
+    writer = open_writer(run)
     os.environ.update(variables(run.config.engine))
     run.ask_envs()
     directory = Path(run.config.run.dir)
