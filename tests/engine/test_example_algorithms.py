@@ -10,6 +10,7 @@ import pytest
 from test_e2e import example_algorithms, metrics, summary, sweep  # noqa: F401
 
 from agentgym_rl.data import episode_store
+from agentgym_rl.data.episode import prefaced
 from agentgym_rl.envs.splits import fingerprint
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
@@ -45,7 +46,8 @@ def check_prompts(folder: Path) -> None:
         [episode for file in sorted((folder / "episodes").glob(which)) for episode in episode_store.read(file)]
         for which in ("step000012*", "val_playbook_*")
     )
-    assert {episode.preface for episode in panel} == {prompt}
+    assert {(episode.env, episode.preface) for episode in panel} == {("maze", prompt), ("textcraft", "")}
     for episode in (*trained, *panel):
         first = episode.messages[episode.start - 1]["content"]
-        assert first == f"{episode.preface}\n\n{episode.without_preface[episode.start - 1]['content']}"
+        assert first == prefaced(episode.preface, episode.without_preface[episode.start - 1]["content"])
+    assert any(episode.preface for episode in trained)
