@@ -43,8 +43,8 @@ pictures: setup  ## draw the viewer's pictures in docs/images, of the demo's run
 	[ -d runs/demo-agentevol-seed0 ] || $(BIN)/agentgym-rl train experiment=demo algorithm=agentevol
 	$(BIN)/python scripts/pictures.py runs/demo-agentevol-seed0
 
-e2e: setup  ## run the tests that start the real engine (minutes)
-	$(BIN)/python -m pytest -m e2e
+e2e: setup  ## run the tests that start the real engine, two at a time (16 GiB of memory; half an hour)
+	$(BIN)/python -m pytest -n 2 --dist loadgroup -m e2e
 
 doors: setup  ## test the interfaces to Gymnasium, TRL, verifiers and Inspect AI against these packages
 	scripts/check_doors.sh

@@ -25,7 +25,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def group(item: pytest.Item) -> str:
-    """Tests of a group share what is costly to start: a browser, the engine, else the fixtures of a file."""
+    """Tests of a group share what is costly to start: a browser, a run or engine, imports, else a file's fixtures."""
+    if item.get_closest_marker("e2e"):
+        shared = {"smoke_run", "trained"} & {*getattr(item, "fixturenames", ())}
+        return shared.pop() if shared else item.nodeid
     if item.get_closest_marker("browser"):
         return "browser"
     return "engine" if item.path.parent.name == "engine" else item.location[0]

@@ -73,4 +73,5 @@ def test_agrees_with_verls_estimator():
 
 def test_needs_two_samples_and_a_reference_only_for_a_kl_loss():
     assert GRPO.needs(GRPOConfig()).samples_per_task == 2
-    assert [GRPO.needs(GRPOConfig(loss=VanillaConfig(kl=value))).reference for value in (0.0, 0.1)] == [None, "start"]
+    kept = [GRPO.needs(GRPOConfig(loss=VanillaConfig(kl=value))).models for value in (0.0, 0.1)]
+    assert kept[0] == {} and kept[1]["reference"].start == "start" and not kept[1]["reference"].trained

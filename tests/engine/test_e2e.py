@@ -94,7 +94,7 @@ def example_algorithms(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[
     install = [sys.executable, "-m", "pip", "install", "-q", "--target", str(site), *options, str(package)]
     subprocess.run(install, check=True, timeout=120)
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, [str(site), os.environ.get("PYTHONPATH")])))
-    return ["turn_rloo", "late_turns", "prefer_then_imitate"]
+    return ["late_turns", "prefer_then_imitate"]
 
 
 def test_all_algorithms_without_a_critic_share_one_engine(tmp_path: Path, example_algorithms: list[str]) -> None:
@@ -109,7 +109,7 @@ def test_all_algorithms_without_a_critic_share_one_engine(tmp_path: Path, exampl
         folder = tmp_path / "runs" / f"smoke-{word}-seed0"
         rows = check_run(folder, ["bc", word, "control"])
         bc.append(summary(folder)["stages"][0]["panels"])
-        if word in ("grpo", "rloo", "reinforce_pp", "gigpo", "turn_rloo"):
+        if word in ("grpo", "rloo", "reinforce_pp", "gigpo"):
             trained = check_policy_steps(rows)
             assert all(row["env/maze/share"] == 1 for row in trained)
             assert sum(row["actor/grad_norm"] for row in trained) > 0

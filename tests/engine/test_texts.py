@@ -158,7 +158,7 @@ def test_a_limit_on_the_cost_is_that_of_the_whole_run(tmp_path, toy_recipes):
         trainer = SimpleNamespace(learner=SimpleNamespace(), sampler=None)
         run = EngineRun(
             resolved=resolved, trainer=trainer, folder=RunFolder(tmp_path / "run", "id", resume=True), state=state,
-            log=None, demonstrations=[], bar=lambda *_: None, say=None, stop=lambda: False,
+            log=None, encoder=None, demonstrations=[], bar=lambda *_: None, say=None, stop=lambda: False,
             texts=texts_of(
                 resolved, trainer, None, writer=open_writer(resolved), spent=state.written, stop=lambda: False
             ),
