@@ -461,13 +461,15 @@ def saved(folder, step, model):
 
 
 def same(one, other):
-    """Whether nested dictionaries have equal tensors."""
+    """Nested dictionaries and lists have equal tensors."""
     if isinstance(one, torch.Tensor):
         one, other = (value.to_local() if hasattr(value, "to_local") else value for value in (one, other))
         return torch.equal(one, other)
     if isinstance(one, dict):
         return one.keys() == other.keys() and all(same(value, other[key]) for key, value in one.items())
-    return one == other
+    if isinstance(one, list | tuple):
+        return len(one) == len(other) and all(map(same, one, other))
+    return bool(one == other)
 
 
 @pytest.mark.e2e
