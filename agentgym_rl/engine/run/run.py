@@ -6,6 +6,8 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import groupby
+from operator import attrgetter
 from typing import Any
 
 from agentgym_rl.algorithms.base import (
@@ -328,8 +330,8 @@ class EngineRun:
 
     def _observe(self, episodes: Sequence[Episode]) -> None:
         """Raises EnvUnavailable: too few episodes of an environment count (``run.min_counted_training``)."""
-        by_env = ((env, [each for each in episodes if each.env == env]) for env in {each.env for each in episodes})
-        parts = {env: Count.of(counted, len(counted)) for env, counted in sorted(by_env, key=lambda each: each[0])}
+        by_env = groupby(sorted(episodes, key=attrgetter("env")), attrgetter("env"))
+        parts = {env: Count.of(own := [*group], len(own)) for env, group in by_env}
         check_counted(parts, self.config.run.min_counted_training, "run.min_counted_training")
         own = [episode for episode in episodes if not episode.prefix_turns]
         self.mixture.observe(own)

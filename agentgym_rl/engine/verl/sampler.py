@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -213,7 +213,7 @@ class Sampler:
         """
         batch, episodes = self.next(size)
         count = self._left_out
-        while left := self._filtered(queue.rollouts_of(batch, episodes)):
+        while left := self._filtered(batch, episodes):
             batch = queue.without_groups(batch, left)
             again = min(len(left), self._refills - count["refilled"])
             count.update(filtered=len(left), refilled=again)
@@ -224,11 +224,12 @@ class Sampler:
                 batch, episodes = KVBatchMeta.concat([batch, more]), episodes | others
         return batch, episodes
 
-    def _filtered(self, rollouts: Sequence[Rollout]) -> set[str]:
+    def _filtered(self, batch: KVBatchMeta, episodes: Mapping[str, Episode]) -> set[str]:
         """The groups that leave; a singleton group is none of them."""
         if self._keep is None:
             return set()
-        return {group[0].group for group in groups(rollouts) if len(group) > 1 and not self._keep(group)}
+        found = groups(queue.rollouts_of(batch, episodes))
+        return {group[0].group for group in found if len(group) > 1 and not self._keep(group)}
 
     def next(self, size: int) -> tuple[KVBatchMeta, dict[str, Episode]]:
         """The next ``size`` groups of the buffer, and their episodes."""
