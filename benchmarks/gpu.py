@@ -39,7 +39,6 @@ from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 from torch.profiler import ProfilerActivity, profile
 from transformers import AutoModelForCausalLM, PreTrainedModel, Qwen2Config
 
-from agentgym_rl.algorithms.gigpo import returns
 from agentgym_rl.algorithms.grpo import relative
 from agentgym_rl.algorithms.losses.aggregation import Aggregation, token_weights
 from agentgym_rl.algorithms.losses.base import Loss, Tokens
@@ -51,6 +50,7 @@ from agentgym_rl.algorithms.losses.sapo import SAPO
 from agentgym_rl.algorithms.losses.turn import Turn
 from agentgym_rl.algorithms.losses.vanilla import Vanilla, VanillaConfig
 from agentgym_rl.algorithms.ppo import turn_gae
+from agentgym_rl.algorithms.step_credit import returns
 from agentgym_rl.engine.platform.attention import attend, attend_at_once, has_kernel
 from agentgym_rl.engine.platform.norms import fuse_norms
 from agentgym_rl.engine.platform.packing import TokenLogProbs, entropy_of, predicting

@@ -14,7 +14,7 @@ def run(*words, **variables):
 
 
 @pytest.mark.parametrize(
-    ("typed", "words"), [("algorithm=g", ["algorithm=gigpo", "algorithm=grpo"]), ("exp", ["experiment="])]
+    ("typed", "words"), [("algorithm=gr", ["algorithm=graphgpo", "algorithm=grpo"]), ("exp", ["experiment="])]
 )
 def test_a_shell_completes_recipes(typed, words):
     asked = {"_AGENTGYM_RL_COMPLETE": "complete_bash", "COMP_WORDS": f"agentgym-rl train {typed}", "COMP_CWORD": "2"}

@@ -7,7 +7,8 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 FAMILIES = (
-    "agentevol|curriculum|diagnostics|dpo|env|errors|gigpo|mixture|rollout|run|search|shaping|stage|supervised|sync|val"
+    "agentevol|credit|curriculum|diagnostics|dpo|env|errors|mixture|rollout|run|search|shaping|stage|supervised|sync"
+    "|val"
 )
 NAME = re.compile(rf'"((?:{FAMILIES})/[a-z_/{{}}]*[a-z}}])"')
 

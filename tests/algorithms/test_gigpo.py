@@ -5,32 +5,21 @@ import math
 
 import pytest
 import toy
+from episodes import visiting as episode
 from hypothesis import given
 from hypothesis import strategies as st
 
 from agentgym_rl.algorithms.base import Rollout
-from agentgym_rl.algorithms.gigpo import GiGPO, GiGPOConfig, anchors, returns, step_advantages
-from agentgym_rl.data.episode import Ending, Episode, Turn
+from agentgym_rl.algorithms.gigpo import GiGPO, GiGPOConfig
+from agentgym_rl.algorithms.step_credit import anchors, returns
 from agentgym_rl.envs import Task
 from agentgym_rl.rollout.conversation import Scripted
 from agentgym_rl.rollout.loop import run_episode
 from agentgym_rl.rollout.settings import RolloutSettings
 
 
-def episode(observations, rewards):
-    """``observations[t]`` is what turn t answers; an instruction and a canned reply stand before the first."""
-    messages = [{"role": "user", "content": "rules"}, {"role": "assistant", "content": "OK."}]
-    for observation in observations:
-        messages += [{"role": "user", "content": observation}, {"role": "assistant", "content": "do"}]
-    led_to = [*observations[1:], "later"]
-    turns = [
-        Turn(response="do", action="do", observation=observation, reward=reward, invalid=False)
-        for observation, reward in zip(led_to, rewards, strict=False)
-    ]
-    return Episode(
-        env="e", item_id="e_1", ending=Ending.TERMINATED, reward=sum(rewards), success=False, max_turns=9,
-        messages=messages, turns=turns,
-    )  # fmt: skip
+def step_advantages(group, *, gamma, by_std):
+    return GiGPO(GiGPOConfig(gamma=gamma, normalise_by_std=by_std)).of_steps(group)
 
 
 def test_what_a_turn_anchors():
@@ -78,7 +67,7 @@ def test_groups_are_kept_apart():
     rollouts = [Rollout(episode=episode(*one), group=group) for one, group in ((WON, "g"), (LOST, "h"))]
     algorithm = GiGPO(GiGPOConfig(gamma=1.0))
     assert algorithm.advantages(rollouts) == [[0, 0, 0], [0, 0, 0]]
-    alone = {"gigpo/step_groups": 1.0, "gigpo/shared_turns_frac": 2 / 6, "gigpo/step_advantage_abs": 0.0}
+    alone = {"credit/step_groups": 1.0, "credit/shared_turns_frac": 2 / 6, "credit/step_advantage_abs": 0.0}
     assert algorithm.metrics(rollouts) == alone
 
 
@@ -92,7 +81,7 @@ def test_the_size_of_step_advantages_is_over_all_turns():
     steps = step_advantages([one.episode for one in rollouts], gamma=0.5, by_std=False)
     size = sum(abs(advantage) for own in steps for advantage in own) / 6
     assert size > 0
-    assert GiGPO(config).metrics(rollouts)["gigpo/step_advantage_abs"] == pytest.approx(size)
+    assert GiGPO(config).metrics(rollouts)["credit/step_advantage_abs"] == pytest.approx(size)
 
 
 def test_a_turn_has_the_advantage_of_its_episode_and_of_its_step():

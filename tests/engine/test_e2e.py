@@ -117,7 +117,7 @@ def test_all_algorithms_without_a_critic_share_one_engine(tmp_path: Path, exampl
             assert len(episodes) == 32
             assert all(episode.ending.counts and episode.response_tokens > 0 for episode in episodes)
         if word == "gigpo":
-            assert all(row["gigpo/step_groups"] > 0 for row in trained)
+            assert all(row["credit/step_groups"] > 0 for row in trained)
         if word == "dpo":
             pairs = [row for row in rows if row.get("dpo/pairs")]
             assert pairs and all(row["dpo/loss"] < 0.7 and row["dpo/updates"] >= 1 for row in pairs)

@@ -116,8 +116,8 @@ def outcome(task: Any, sample: int, step: int) -> Episode:
     """An episode of two turns: more succeed as steps go by, and never those of every fourth task."""
     success = task.index % 4 > 0 and (task.index * 7 + sample * 5 + step * 3) % 11 < 2 + step
     turns = [
-        Turn(response=f"say {sample % 3}", action=f"say {sample % 3}", observation=f"seen {number}", reward=reward,
-             invalid=False)
+        Turn(response=f"say {sample % 3}", action=f"say {sample % 3}", observation=f"seen {number or sample % 2}",
+             reward=reward, invalid=False)
         for number, reward in enumerate([0.0] * (1 + sample % 2) + [float(success)])
     ]  # fmt: skip
     messages = [{"role": "user", "content": "start"}]
@@ -379,6 +379,13 @@ GROUPS: dict[str, Entry] = {
     "groups.refills": (3, learning, "algorithm.groups.filter=true"),
     "groups.min_reward_std": (0.6, learning, "algorithm.groups.filter=true"),
 }
+STEPS: dict[str, Entry] = {
+    **GROUPS,
+    "normalise_by_std": (False, learning),
+    "episode_weight": (2, learning),
+    "step_weight": (2, learning),
+    "gamma": (0.5, learning),
+}
 OF_ALGORITHMS: dict[str, dict[str, Entry]] = {
     "bc": {},
     "grpo": {**GROUPS, "normalise_by_std": (False, learning)},
@@ -393,7 +400,10 @@ OF_ALGORITHMS: dict[str, dict[str, Entry]] = {
         "critic_weight_decay": (0.5, verl),
         "critic_warmup": (1, verl),
     },
-    "gigpo": {**GROUPS, "normalise_by_std": (False, learning), "step_weight": (2, learning), "gamma": (0.5, learning)},
+    "gigpo": STEPS,
+    "hgpo": {**STEPS, "history": (0, learning), "length_power": (0, learning)},
+    "graphgpo": {**STEPS, "progress": (True, learning, "algorithm.normalise_by_std=false")},
+    "pace": STEPS,
     "dpo": {
         **ONLINE,
         "mini_batch_pairs": (2, learning),

@@ -121,7 +121,7 @@ BROKEN = {"maze_280": [0], "maze_148": [1, 2, 3]}
 # What is compared.
 
 COMPARED = re.compile(
-    r"^(step$|(actor|batch|critic|reward|diagnostics|shaping|supervised|dpo|gigpo|agentevol|search|rollout|rollout_corr|env|curriculum"
+    r"^(step$|(actor|batch|critic|reward|diagnostics|shaping|supervised|dpo|credit|agentevol|search|rollout|rollout_corr|env|curriculum"
     r"|val|run|stage|num_turns|prompt_length|response_length|training/rollout\w*)(/|$))"
 )
 UNCOMPARED = re.compile(r"/perf/|_s$|_per_s$|mfu|wait_frac|run/units")

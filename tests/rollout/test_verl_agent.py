@@ -10,7 +10,7 @@ import pytest
 from chats import chat_of
 from fake_server import FakeServer
 
-from agentgym_rl.algorithms.gigpo import anchors
+from agentgym_rl.algorithms.step_credit import anchors
 from agentgym_rl.data.agenttraj import Trajectory
 from agentgym_rl.envs import Task, make
 from agentgym_rl.envs.actions import Action, ActionFormat

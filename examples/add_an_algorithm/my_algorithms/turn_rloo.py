@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from itertools import zip_longest
 
 from agentgym_rl.algorithms.config import PolicyGradientConfig
-from agentgym_rl.algorithms.gigpo import returns
 from agentgym_rl.algorithms.policy_gradient import Credit, PolicyGradient
+from agentgym_rl.algorithms.step_credit import returns
 from agentgym_rl.data.episode import Episode
 
 
