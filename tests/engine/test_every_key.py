@@ -401,7 +401,7 @@ OF_ALGORITHMS: dict[str, dict[str, Entry]] = {
         "critic_warmup": (1, verl),
     },
     "gigpo": STEPS,
-    "hgpo": {**STEPS, "history": (0, learning), "length_power": (0, learning)},
+    "hgpo": {**STEPS, "history": (0, learning, "algorithm.samples_per_task=4"), "length_power": (0, learning)},
     "graphgpo": {**STEPS, "progress": (True, learning, "algorithm.normalise_by_std=false")},
     "pace": STEPS,
     "dpo": {
