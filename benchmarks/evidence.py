@@ -1,6 +1,7 @@
 """Studies at tiny scale, on the real engine: which arm is better, with intervals.
 
 ``algorithms``   the orderings of the published tables: three environments, every algorithm plays 960 episodes
+``credit``       GRPO, GiGPO, HGPO, GraphGPO and PACE on mazes and TextCraft, as many episodes and updates each
 ``curriculum``   few turns, many, or first few and then many, in an environment with long tasks
 ``mixture``      equal shares, shares that follow what there is to learn, and shares of one who knows it beforehand
 ``transfer``     trained in one environment, tested in four; all together, or one after the other

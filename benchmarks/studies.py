@@ -114,6 +114,27 @@ ALGORITHMS = Study(
 )  # fmt: skip
 
 
+# which credit for steps
+
+CREDIT = Study(
+    recipe="ablation",
+    prefix="credit",
+    columns={env: ("new_variants", env) for env in ("textcraft", "maze")},
+    arms={
+        arm: [f"algorithm={arm}", *(["envs.babyai.share=0"] if arm != "bc" else [])]
+        for arm in ("bc", "grpo", "gigpo", "hgpo", "graphgpo", "pace")
+    },
+    orderings={
+        "credit": [
+            *(Ordering(f"{arm} > GRPO", arm, "grpo") for arm in ("gigpo", "hgpo", "graphgpo", "pace")),
+            *(Ordering(f"{arm} > GiGPO", arm, "gigpo") for arm in ("hgpo", "graphgpo", "pace")),
+        ]
+    },
+    raw=HERE / "credit.json",
+    page=DOCS / "algorithms" / "gigpo.md",
+    table="credit_arms",
+)
+
 # which horizon
 
 HORIZONS = {
@@ -285,6 +306,7 @@ TRANSFER = Study(
 
 STUDIES = {
     "algorithms": ALGORITHMS,
+    "credit": CREDIT,
     "curriculum": CURRICULUM,
     "mixture": MIXTURE,
     "pretrained": PRETRAINED,

@@ -107,6 +107,16 @@ def test_every_arm_composes_with_the_same_number_of_episodes(arm):
     assert episodes_of("algorithms", arm) == (960 // 3 if arm in SINGLE.values() else 960)
 
 
+@pytest.mark.slow
+def test_every_credit_for_steps_has_as_many_episodes_and_updates():
+    arms = [arm for arm in STUDIES["credit"].arms if arm != "bc"]
+    assert {episodes_of("credit", arm) for arm in arms} == {960}
+    configs = [composed("credit", arm) for arm in arms]
+    algorithms = [config.algorithm for config in configs]
+    assert len({(one.tasks_per_step, one.mini_batch_tasks, one.epochs, one.lr) for one in algorithms}) == 1
+    assert {frozenset(Resolved(one).mixture.shares) for one in configs} == {frozenset({"textcraft", "maze"})}
+
+
 def test_every_horizon_composes_with_the_same_number_of_episodes():
     assert {episodes_of("curriculum", name) for name in HORIZONS} == {1440}
 

@@ -80,7 +80,8 @@ def test_the_world_keeps_the_contract(installed, tmp_path):
 
 
 ALGORITHMS = (
-    "turn_rloo", "late_turns", "prefer_then_imitate", "distill", "tree", "hindsight", "next_state", "playbook",
+    "turn_rloo", "late_turns", "duration", "prefer_then_imitate", "distill", "tree", "hindsight", "next_state",
+    "playbook",
 )  # fmt: skip
 
 
@@ -191,6 +192,18 @@ def test_turn_level_credit(monkeypatch):
     group = [episode(0.0, 0.0, 1.0), episode(0.0, 0.0), episode(0.5)]
     found = TurnRLOO(TurnRLOOConfig(gamma=0.5)).credit(group)
     assert found == [[0.25 - 0.25, 0.5 - 0.0, 1.0 - 0.0], [-0.375, -0.25], [0.5 - 0.125]]
+
+
+def test_slow_turns_weigh_more(monkeypatch):
+    monkeypatch.syspath_prepend(EXAMPLES / "add_an_algorithm")
+    from my_algorithms.duration import Duration, DurationConfig, Unit
+
+    group = [episode(0.0, 1.0, spans=((0, 3), (5, 6))), episode(0.0, spans=((0, 2),))]
+    for turn, seconds in zip([*group[0].turns, *group[1].turns], (1.0, 4.0, 1.0), strict=True):
+        turn.model_s, turn.env_s = seconds / 4, 3 * seconds / 4
+    config = DurationConfig(normalise_by_std=False)
+    assert Duration(config).credit(group) == [[0.25, 1.0], [-0.25]]
+    assert Duration(replace(config, unit=Unit.TOKENS)).credit(group) == [[0.75, 0.25], [-0.5]]
 
 
 def test_loss_weights_of_turns(monkeypatch):

@@ -90,7 +90,8 @@ def distances(group: Sequence[Episode]) -> dict[State, int]:
             into.setdefault(here, set())
             into.setdefault(there, set()).add(here)
     found: dict[State, int] = {}
-    border, distance = {GOAL}, 0
+    border: set[State] = {GOAL}
+    distance = 0
     while border:
         found |= dict.fromkeys(border, distance)
         border = {state for reached in border for state in into[reached]} - found.keys()

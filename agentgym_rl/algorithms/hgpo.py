@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from operator import mul
 from statistics import fmean, pstdev
 
 from agentgym_rl.algorithms.checks import at_least
@@ -73,9 +74,10 @@ class HGPO(StepCredit[HGPOConfig]):
 
     def _mean(self, levels: Sequence[float]) -> float:
         """Of a turn's advantages by length of history, without those that are 0."""
-        found = [((k + 2) ** self.config.length_power, advantage) for k, advantage in enumerate(levels)]
-        weights = [(weight, advantage) for weight, advantage in found if abs(advantage) > EPSILON]
-        return sum(weight * advantage for weight, advantage in weights) / (sum(w for w, _ in weights) + EPSILON)
+        power = self.config.length_power
+        weights = [(k + 2.0) ** power if abs(advantage) > EPSILON else 0.0 for k, advantage in enumerate(levels)]
+        total: float = sum(map(mul, weights, levels)) / (sum(weights) + EPSILON)
+        return total
 
 
 def histories(seen: Sequence[Sequence[str]], length: int) -> list[list[Hashable]]:
