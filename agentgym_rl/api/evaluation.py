@@ -30,8 +30,10 @@ from agentgym_rl.eval.evaluation.plan import Plan
 from agentgym_rl.eval.evaluation.result import Result
 from agentgym_rl.eval.evaluation.rules import Rules, read_config, whole
 from agentgym_rl.eval.evaluation.scores import Measure, Score, macro
+from agentgym_rl.eval.evaluation.suite import Suite
 from agentgym_rl.rollout import pretrained
 from agentgym_rl.rollout.conversation import Respond
+from agentgym_rl.rollout.playbook import Playbook
 from agentgym_rl.rollout.policies import Policy
 from agentgym_rl.rollout.policies.scripted import Function
 from agentgym_rl.rollout.runner import Progress
@@ -164,7 +166,7 @@ def evaluate(
         EnvError: an environment cannot run.
     """
     opened = None if isinstance(policy, str) else policy if isinstance(policy, Policy) else Function(policy)
-    request = requests.of({"panel": panel, "policy": policy if opened is None else opened.name, **keys})
+    request: Request = requests.of({"panel": panel, "policy": policy if opened is None else opened.name, **keys})
 
     def work() -> Evaluation:
         if opened is None or request.out is not None:
@@ -217,19 +219,39 @@ def prepare(
         ValueError, FileNotFoundError, EnvError: see :func:`evaluate`.
     """
     host = host or LocalHost()
-    rules = _rules(request, None if policy is not None else folder_of(request.policy, fetch))
+    rules = rules_for(request, None if policy is not None else folder_of(request.policy, fetch))
     suite = suites.read(request.panel, rules, host)
     if others := [env for env in request.options if env not in {panel.env for panel in suite.panels}]:
         raise ValueError(f"options.{others[0]} has no effect: panel={request.panel} has no task of {others[0]}")
+    playbook = Playbook() if request.playbook is None else Playbook.read(request.playbook)
+    rules = replace(rules, prompts=playbook.prompts(rules.prompts))
+    _check_playbook(request, playbook, suite)
     opened = policy or _policy(request, rules)
+    opened.prompts = rules.prompts
     plan = Plan(
         suite=suite, policy=opened.name, rules=rules, samples=request.samples, temperature=request.temperature,
         seed=request.seed, backend=opened.backend,
     )  # fmt: skip
-    return Prepared(plan, opened, request.out or Path("evals") / suite.digest / _slug(request), request, host)
+    marked = "" if request.playbook is None else f"-playbook-{playbook.digest}"
+    out = request.out or Path("evals") / suite.digest / (slug(request) + marked)
+    return Prepared(plan, opened, out, request, host)
 
 
-def _rules(request: Request, folder: str | None) -> Rules:
+def without_playbook(request: Request) -> Request:
+    """The same evaluation of a model that reads no playbook."""
+    return replace(request, playbook=None, out=request.out and request.out / "without")
+
+
+def _check_playbook(request: Request, playbook: Playbook, suite: Suite) -> None:
+    """Raises ValueError: the playbook has no effect."""
+    if request.playbook is not None and request.policy in ("oracle", "random"):
+        raise ValueError(f"policy={request.policy} reads no playbook; leave playbook= out")
+    envs = sorted({lesson.env for lesson in playbook.lessons})
+    if envs and not {*envs} & {*suite.envs}:
+        raise ValueError(f"{request.playbook} is of {', '.join(envs)}, and panel={request.panel} of others")
+
+
+def rules_for(request: Request, folder: str | None) -> Rules:
     run = suites.run_of(request.panel)
     rules = rules_of(folder)
     if rules is None:
@@ -260,7 +282,7 @@ def _policy(request: Request, rules: Rules) -> Policy:
     )  # fmt: skip
 
 
-def _slug(request: Request) -> str:
+def slug(request: Request) -> str:
     """Names the folder of a result."""
     name = re.sub(r"[^A-Za-z0-9.]+", "_", request.policy.removeprefix("openai:")).strip("_")
     return f"{name}-n{request.samples}-t{request.temperature:g}-seed{request.seed}"

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from omegaconf import MISSING, DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
@@ -15,7 +15,14 @@ from agentgym_rl.envs.actions import ActionFormat
 from agentgym_rl.rollout.runner import check_share
 from agentgym_rl.rollout.settings import Style
 
-_SUCH_AS = {"panel": "textcraft:test:50", "policy": "oracle"}
+R = TypeVar("R", bound="Request")
+
+_SUCH_AS = {
+    "panel": "textcraft:test:50",
+    "policy": "oracle",
+    "writer": "openai:gpt-4o-mini@https://api.openai.com/v1",
+}
+_LISTS = ("price", "writer_price", "without")
 
 
 @dataclass(kw_only=True)
@@ -43,6 +50,8 @@ class Request:
     per_minute: float | None = None
     without: list[str] = field(default_factory=list)
     """Parameters that are not sent to an API."""
+    playbook: Path | None = None
+    """Lessons that a model reads before the first observation."""
     out: Path | None = None
     options: dict[str, dict[str, Any]] = field(default_factory=dict)
     """Options of environment classes, by environment."""
@@ -58,42 +67,42 @@ class Request:
             raise ValueError(f"seed={self.seed} is below 0; give 0 or more")
 
 
-def read(arguments: list[str]) -> Request:
+def read(arguments: list[str], kind: type[R] = Request) -> R:  # type: ignore[assignment]
     """The request that ``KEY=VALUE`` texts make.
 
     Raises:
         ValueError: a text is not KEY=VALUE, a key is unknown, missing or given twice, or a value is of the wrong type.
     """
-    config: DictConfig = OmegaConf.structured(Request)
+    config: DictConfig = OmegaConf.structured(kind)
     given: set[str] = set()
     for text in arguments:
         key, equals, value = text.partition("=")
         if not equals:
             raise ValueError(f"{text!r} is not KEY=VALUE; write it like panel=textcraft:test")
-        _check(key)
+        _check(key, kind)
         if not value:
             raise ValueError(f"{key}= is empty; give a value, or leave it out")
         if key in given:
             raise ValueError(f"{key}= is given twice")
         given.add(key)
-        if key in ("price", "without") and not value.startswith("["):
+        if key in _LISTS and not value.startswith("["):
             text = f"{key}=[{value}]"
         _merge(config, f"{key}={value}", OmegaConf.from_dotlist([text]))
-    return _whole(config)
+    return _whole(config, kind)
 
 
-def of(values: Mapping[str, Any]) -> Request:
+def of(values: Mapping[str, Any], kind: type[R] = Request) -> R:  # type: ignore[assignment]
     """The request that values make; ``options`` is a mapping of environments to their options.
 
     Raises:
         ValueError: a key is unknown, or a value is of the wrong type.
     """
-    config: DictConfig = OmegaConf.structured(Request)
+    config: DictConfig = OmegaConf.structured(kind)
     for key, value in values.items():
         if key != "options":
-            _check(key)
+            _check(key, kind)
         _merge(config, f"{key}={value!r}", OmegaConf.create({key: value}))
-    return _whole(config)
+    return _whole(config, kind)
 
 
 def _merge(config: DictConfig, said: str, given: Any) -> None:
@@ -105,17 +114,17 @@ def _merge(config: DictConfig, said: str, given: Any) -> None:
         ) from error
 
 
-def _whole(config: DictConfig) -> Request:
+def _whole(config: DictConfig, kind: type[R]) -> R:
     for name, example in _SUCH_AS.items():
-        if OmegaConf.is_missing(config, name):
+        if name in kind.__dataclass_fields__ and OmegaConf.is_missing(config, name):
             raise ValueError(f"{name}= is missing, such as {name}={example}")
-    request: Request = OmegaConf.to_object(config)  # type: ignore[assignment]
+    request: R = OmegaConf.to_object(config)  # type: ignore[assignment]
     return request
 
 
-def _check(key: str) -> None:
+def _check(key: str, kind: type[Request]) -> None:
     """Raises ValueError: the key is unknown; names the nearest one, and all."""
-    known = [field.name for field in fields(Request)]
+    known = [*(field.name for field in fields(kind) if field.name != "options"), "options"]
     root = key.partition(".")[0]
     if key in KEYS.eval:
         raise ValueError(f"{key} is AgentGym-RL's; here: {KEYS.eval[key]}")

@@ -42,6 +42,19 @@ def command(
 
 
 def _evaluate(request: Request, host: EnvHost, as_json: bool) -> None:
+    from agentgym_rl.api.evaluation import without_playbook
+
+    if request.playbook is None:
+        _evaluate_one(request, host, as_json)
+        return
+    plain = _evaluate_one(without_playbook(request), host, as_json)
+    read = _evaluate_one(request, host, as_json)
+    if not as_json:
+        _compare(str(plain), str(read), as_json, ("without", "with the playbook"))
+
+
+def _evaluate_one(request: Request, host: EnvHost, as_json: bool) -> Path:
+    """Evaluate, and print what was found; returns the folder of the result."""
     from agentgym_rl.api.evaluation import prepare
     from agentgym_rl.cli.policy import fetched
     from agentgym_rl.eval.evaluation.tables import tables
@@ -56,15 +69,16 @@ def _evaluate(request: Request, host: EnvHost, as_json: bool) -> None:
     if as_json:
         common.print_json(result.to_dict() | {"out": prepared.out})
         result.check(request.min_counted)
-        return
+        return prepared.out
     for table in tables(result):
         screen.print(table)
     for line in _afterword(result, prepared.out):
         common.say(screen, line)
     result.check(request.min_counted)
+    return prepared.out
 
 
-def _compare(first: str, second: str, as_json: bool) -> None:
+def _compare(first: str, second: str, as_json: bool, names: tuple[str, str] | None = None) -> None:
     from agentgym_rl.eval.evaluation import result
     from agentgym_rl.eval.evaluation.comparison import compare
     from agentgym_rl.eval.evaluation.tables import comparison_tables
@@ -74,7 +88,7 @@ def _compare(first: str, second: str, as_json: bool) -> None:
         common.print_json(comparison)
         return
     screen = common.console(160)
-    for table in comparison_tables(comparison, Path(first).name, Path(second).name):
+    for table in comparison_tables(comparison, *(names or (Path(first).name, Path(second).name))):
         screen.print(table)
     for departure in comparison.departures:
         common.say(screen, f"the evaluations differ in {departure}")

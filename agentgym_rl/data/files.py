@@ -53,6 +53,24 @@ def written_whole(path: str | Path) -> Iterator[Path]:
         beside.unlink(missing_ok=True)
 
 
+@contextmanager
+def alone(file: Path) -> Iterator[None]:
+    """Inside, no other process is alone with the same file, which is made where there is none.
+
+    Raises:
+        ValueError: another process is.
+    """
+    import fcntl  # Linux and macOS have it
+
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with file.open("a") as handle:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            raise ValueError(f"another process writes {file.parent}; wait for it, or choose another out=") from error
+        yield
+
+
 def check_file(path: Path, *kinds: str) -> None:
     """Before work whose result a file takes.
 

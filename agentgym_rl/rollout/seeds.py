@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import hashlib
 
+MOST_SEEDS = 2**31
+"""Some APIs know no greater seeds."""
+
 
 def seed_of(*parts: object) -> int:
     """63 bits that follow from the texts of the parts, the same on every machine."""

@@ -35,6 +35,7 @@ class ChatServer:
             if isinstance(message, bytes):
                 return web.Response(body=message, status=status)
             return web.json_response({"error": {"message": message}}, status=status, headers={"retry-after-ms": "1"})
+        self.body = body  # of the request that is answered now
         message = {"role": "assistant", "content": self.say(body["messages"])}
         if body.get("stream"):
             return streamed(message)

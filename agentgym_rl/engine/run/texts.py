@@ -22,7 +22,7 @@ from agentgym_rl.rollout.conversation import NoResponse
 from agentgym_rl.rollout.journal import Entry, Journal
 from agentgym_rl.rollout.policies import ModelOptions, open_policy
 from agentgym_rl.rollout.policies.base import Policy, Price, Usage
-from agentgym_rl.rollout.seeds import seed_of
+from agentgym_rl.rollout.seeds import MOST_SEEDS, seed_of
 from agentgym_rl.rollout.texts import Writer, Written, write
 
 if TYPE_CHECKING:
@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 
 WRITER = "writer"
 """Who is asked beside the policy."""
-MOST_SEEDS = 2**31
-"""Some APIs know no greater seeds."""
 
 
 class ServedPolicy:

@@ -38,7 +38,7 @@ class Rules:
     template_arguments: Mapping[str, Any] = field(default_factory=dict)
     """Of a local model's chat template, e.g. ``enable_thinking``."""
     prompts: Mapping[str, str] = field(default_factory=dict)
-    """What a local model reads before the first observation, by environment; it was trained with it."""
+    """What a model reads before the first observation, by environment: what it was trained with, and a playbook."""
 
     @classmethod
     def of_run(cls, config: Mapping[str, Any]) -> Rules:

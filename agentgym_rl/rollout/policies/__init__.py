@@ -50,7 +50,7 @@ class ModelOptions:
     style: str = "agentgym"
     """Wording of the episodes, which a local model's chat template must render."""
     prompts: Mapping[str, str] = field(default_factory=dict)
-    """What a local model reads before the first observation, by environment."""
+    """What a model reads before the first observation, by environment."""
     price: Price = (0, 0)
     max_cost: float | None = None
     """Of an API, in the currency of the price."""
@@ -107,7 +107,7 @@ def open_policy(name: str, options: ModelOptions, open_model: Callable[[str, Mod
             raise ValueError("policy 'human' is for `agentgym-rl play`")
     from agentgym_rl.rollout.policies.api import ChatModel
 
-    return ChatModel(
+    model = ChatModel(
         name,
         temperature=options.temperature,
         seed=options.seed,
@@ -116,3 +116,5 @@ def open_policy(name: str, options: ModelOptions, open_model: Callable[[str, Mod
         per_minute=options.per_minute,
         without=options.without,
     )
+    model.prompts = options.prompts
+    return model

@@ -99,6 +99,8 @@ class ChatModel(Policy):
         self.name, self.usage = name, Usage()
         self.temperature, self.seed = temperature, seed
         self.price, self.max_cost, self.per_minute = price, max_cost, per_minute
+        self.beside: Sequence[ChatModel] = ()
+        """Others whose cost counts against ``max_cost``, too."""
         self._next, self._unread, self._uncounted = 0.0, 0, False
 
     async def run(
@@ -111,8 +113,9 @@ class ChatModel(Policy):
         """
         seed = self.seed + sample
         episode, _ = await run_episode(
-            lambda: env, task, lambda: ApiConversation(self, seed, settings.max_new_tokens), settings, watch=watch
-        )
+            lambda: env, task, lambda: ApiConversation(self, seed, settings.max_new_tokens), settings, watch=watch,
+            preface=self.preface(env, task),
+        )  # fmt: skip
         return episode
 
     async def respond(self, messages: list[Message], seed: int, max_tokens: int) -> Response:
@@ -182,7 +185,7 @@ class ChatModel(Policy):
             log.warning("%s does not tell the tokens of a reply; they are in no count, cost and max_cost", self.name)
 
     async def _wait_for_turn(self) -> None:
-        cost = self.usage.cost(self.price)
+        cost = sum(model.usage.cost(model.price) for model in (self, *self.beside))
         if self.max_cost is not None and cost >= self.max_cost:
             raise BudgetSpent(
                 f"{self.name} has cost {cost:.4f}, of {self.max_cost:g} that it may; the same command with a "

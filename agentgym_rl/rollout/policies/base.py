@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 from agentgym_rl.data.episode import Episode
@@ -50,6 +51,12 @@ class Policy(ABC):
     """Counted up while a language model generates; None for a policy without one."""
     backend: str | None = None
     """What generates a local model's tokens: vllm or transformers."""
+    prompts: Mapping[str, str] = MappingProxyType({})
+    """What its model reads before the first observation, by environment; one without a model reads nothing."""
+
+    def preface(self, env: TextEnv, task: Task) -> str:
+        """What its model reads before the first observation of a task."""
+        return self.prompts.get(task.env, "")
 
     @abstractmethod
     async def run(

@@ -138,8 +138,8 @@ class ModelPolicy(Policy):
                 settings=settings,
             )
 
-        prompt = self.prompts.get(task.env, "")
-        episode, _ = await run_episode(lambda: env, task, conversation, settings, watch=watch, preface=prompt)
+        preface = self.preface(env, task)
+        episode, _ = await run_episode(lambda: env, task, conversation, settings, watch=watch, preface=preface)
         return episode
 
 

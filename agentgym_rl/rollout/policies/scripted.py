@@ -139,7 +139,10 @@ class Function(Policy):
     async def run(
         self, env: TextEnv, task: Task, settings: RolloutSettings, sample: int = 0, watch: Watch | None = None
     ) -> Episode:
-        episode, _ = await run_episode(lambda: env, task, lambda: Scripted(self.respond), settings, watch=watch)
+        preface = self.preface(env, task)
+        episode, _ = await run_episode(
+            lambda: env, task, lambda: Scripted(self.respond), settings, watch=watch, preface=preface
+        )
         return episode
 
     async def write(self, messages: Sequence[Message], *, seed: int, temperature: float, max_tokens: int) -> Written:

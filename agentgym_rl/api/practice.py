@@ -1,0 +1,169 @@
+"""Learning in words in one call, and what it takes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+
+from omegaconf import MISSING
+
+from agentgym_rl.algorithms.checks import above, at_least
+from agentgym_rl.api import evaluation
+from agentgym_rl.api.evaluation import Prepared
+from agentgym_rl.api.policies import open_policy
+from agentgym_rl.api.request import Request
+from agentgym_rl.data.files import alone
+from agentgym_rl.engine.run.local_model import folder_of
+from agentgym_rl.envs.core import Task
+from agentgym_rl.envs.hosts import EnvHost, LocalHost
+from agentgym_rl.eval.evaluation import suite as suites
+from agentgym_rl.eval.evaluation.rules import Rules
+from agentgym_rl.eval.evaluation.suite import Suite
+from agentgym_rl.eval.practice.giveaways import Giveaways
+from agentgym_rl.eval.practice.learn import NAME, Course, Learned, Learner
+from agentgym_rl.rollout import pretrained
+from agentgym_rl.rollout.playbook import Form, Playbook
+from agentgym_rl.rollout.policies import Policy
+from agentgym_rl.rollout.policies.api import ChatModel
+
+
+@dataclass(kw_only=True)
+class LearnRequest(Request):
+    """What to learn from. ``playbook`` is the one to go on from; other keys are those of an evaluation."""
+
+    samples: int = 5
+    temperature: float = 0.7
+    writer: str = MISSING
+    writer_price: list[float] | None = None
+    """By default that of the policy."""
+    writer_per_minute: float | None = None
+    validation: str | None = None
+    """Panel of the table with and without the playbook."""
+    epochs: int = 3
+    tasks: int = 50
+    experiences: int = 2
+    most: int = 40
+    tokens: int = 1500
+    form: Form | None = None
+    """By default that of ``playbook``, or else experiences."""
+    rewards: bool = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.writer_price is not None and len(self.writer_price) != 2:
+            raise ValueError("writer_price= takes two numbers, like writer_price=0.15,0.60")
+        at_least(self, 1, "epochs", "tasks", "experiences", "most", "tokens")
+        at_least(self, 2, "samples")
+        above(self, 0, "temperature")
+
+
+@dataclass(frozen=True)
+class Practice:
+    """A course that can start."""
+
+    learner: Learner
+    request: LearnRequest
+
+    @property
+    def out(self) -> Path:
+        return self.learner.folder
+
+    @property
+    def models(self) -> list[Policy]:
+        """Policy and writer; one where they are the same."""
+        return list({id(model): model for model in (self.learner.policy, self.learner.writer)}.values())
+
+    def run(self) -> Learned:
+        """Learn, or what is missing of it; see :meth:`agentgym_rl.eval.practice.learn.Learner.run`.
+
+        Raises:
+            ValueError: another process is at it.
+        """
+
+        async def work() -> Learned:
+            try:
+                return await self.learner.run()
+            finally:
+                for model in self.models:
+                    await model.close()
+
+        with alone(self.out / ".lock"):
+            return asyncio.run(work())
+
+    def validations(self, fetch: Callable[[str], str] = pretrained.local) -> Iterator[Prepared]:
+        """The evaluations on the validation panel, without and with the playbook; ``max_cost`` limits all together."""
+        given, paid = self.request, [model for model in self.models if isinstance(model, ChatModel)]
+        digest = Playbook.read(self.out / NAME).digest
+        same = {name.name: getattr(given, name.name) for name in fields(Request)}
+        for file, folder in ((None, "without"), (self.out / NAME, f"with-{digest}")):
+            own = {"panel": given.validation, "samples": 1, "temperature": 0.0, "playbook": file}
+            request = Request(**{**same, **own, "out": self.out / "validation" / folder})
+            prepared = evaluation.prepare(request, self.learner.host, fetch=fetch)
+            if isinstance(prepared.policy, ChatModel):
+                prepared.policy.beside = tuple(paid)
+                paid.append(prepared.policy)
+            yield prepared
+
+
+def prepare(
+    request: LearnRequest, host: EnvHost | None = None, fetch: Callable[[str], str] = pretrained.local
+) -> Practice:
+    """Read the panels and open policy and writer; no episode runs.
+
+    Raises:
+        ValueError, FileNotFoundError, EnvError: as :func:`agentgym_rl.api.evaluation.prepare`, or policy or writer is
+            none that reads or writes, or the validation panel has a task of the panel.
+    """
+    for key, name in {"policy": request.policy, "writer": request.writer}.items():
+        if name in ("oracle", "random", "human"):
+            raise ValueError(f"{key}={name} neither reads nor writes; give openai:<model>@<url> or a model")
+    host = host or LocalHost()
+    rules = evaluation.rules_for(request, folder_of(request.policy, fetch))
+    suite = suites.read(request.panel, rules, host)
+    held_out = None if request.validation is None else suites.read(request.validation, rules, host)
+    if held_out and (both := {*map(str, suite.tasks)} & {*map(str, held_out.tasks)}):
+        raise ValueError(f"validation={request.validation} has {min(both)} of panel={request.panel}; give other tasks")
+    start = Playbook() if request.playbook is None else Playbook.read(request.playbook)
+    start = replace(start, form=request.form or start.form)
+    policy, writer = _models(request, rules)
+    course = Course(
+        suite=suite, rules=rules, policy=policy.name, writer=writer.name, start=start, epochs=request.epochs,
+        tasks=request.tasks, samples=request.samples, temperature=request.temperature, seed=request.seed,
+        experiences=request.experiences, most=request.most, tokens=request.tokens, rewards=request.rewards,
+        min_counted=request.min_counted,
+    )  # fmt: skip
+    learner = Learner(
+        course=course, policy=policy, writer=writer, host=host, giveaways=_giveaways([suite, held_out], rules, host),
+        folder=request.out or Path("playbooks") / suite.digest / evaluation.slug(request),
+        concurrency=16 if request.concurrency is None else request.concurrency,
+    )  # fmt: skip
+    return Practice(learner, request)
+
+
+def _models(request: LearnRequest, rules: Rules) -> tuple[Policy, Policy]:
+    """Policy and writer, whose cost is limited together."""
+    sequences = max(16, request.concurrency or 0)
+
+    def opened(name: str, price: list[float], per_minute: float | None) -> Policy:
+        paid = {"price": (price[0], price[1]), "max_cost": request.max_cost, "per_minute": per_minute,
+                "without": request.without} if name.startswith("openai:") else {}  # fmt: skip
+        return open_policy(
+            name, rules, backend=request.backend, sequences=sequences, temperature=request.temperature,
+            seed=request.seed, **paid,
+        )  # fmt: skip
+
+    policy = opened(request.policy, request.price, request.per_minute)
+    if request.writer == request.policy:
+        return policy, policy
+    writer = opened(request.writer, request.writer_price or request.price, request.writer_per_minute)
+    if isinstance(policy, ChatModel) and isinstance(writer, ChatModel):
+        policy.beside, writer.beside = [writer], [policy]
+    return policy, writer
+
+
+def _giveaways(suites: list[Suite | None], rules: Rules, host: EnvHost) -> Giveaways:
+    tasks: list[Task] = [task for suite in suites if suite for task in suite.tasks]
+    sessions = {env: host.facts(env, rules.session_options(env)) for env in {task.env: None for task in tasks}}
+    return Giveaways.of((sessions[task.env], task) for task in tasks)

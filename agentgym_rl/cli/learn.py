@@ -1,0 +1,90 @@
+"""``agentgym-rl learn``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from agentgym_rl.cli import common
+
+if TYPE_CHECKING:
+    from agentgym_rl.api.practice import Practice
+    from agentgym_rl.eval.evaluation.result import Result
+    from agentgym_rl.eval.practice.learn import Learned
+
+
+def command(
+    panel: Annotated[str, typer.Argument(metavar="PANEL", help="Tasks to learn from, as panel= of eval.")],
+    arguments: Annotated[
+        list[str] | None, typer.Argument(metavar="KEY=VALUE...", help="policy=, writer= and any of the keys above.")
+    ] = None,
+    host: common.Host = None,
+    address: common.Address = None,
+    token_env: common.Token = None,
+    as_json: common.Json = False,
+) -> None:
+    """Let a model learn in words: a playbook for its prompt; ``learn.txt`` is its help."""
+    from agentgym_rl.api.practice import LearnRequest, prepare
+    from agentgym_rl.api.request import read
+    from agentgym_rl.cli.policy import fetched
+
+    request = read([f"panel={panel}", *(arguments or [])], LearnRequest)
+    practice = prepare(request, common.place(host, address, token_env), fetched)
+    doing = ""
+    with common.resumable(practice.out), common.progress_bar("learning", lambda: f", {doing}") as bar:
+
+        def progress(what: str, done: int, total: int) -> None:
+            nonlocal doing
+            doing = what
+            bar(done, total)
+
+        practice.learner.progress = progress
+        learned = practice.run()
+    found = {} if request.validation is None else _validated(practice)
+    if as_json:
+        results = {name: result.to_dict() for name, result in found.items()}
+        common.print_json({"out": practice.out, "digest": learned.playbook.digest, **learned.to_dict(), **results})
+        return
+    _tell(practice, learned, found)
+
+
+def _validated(practice: Practice) -> dict[str, Result]:
+    from agentgym_rl.cli.policy import fetched
+
+    results = {}
+    for name, prepared in zip(("without", "with"), practice.validations(fetched), strict=True):
+        with common.resumable(prepared.out), common.progress_bar(f"validation {name} the playbook") as progress:
+            results[name] = prepared.run(progress)
+    return results
+
+
+def _tell(practice: Practice, learned: Learned, found: dict[str, Result]) -> None:
+    from agentgym_rl.eval.evaluation.comparison import compare
+    from agentgym_rl.eval.evaluation.tables import comparison_tables
+    from agentgym_rl.eval.practice.learn import FLAT_STEPS, NAME
+
+    screen = common.console(160)
+    solved = ", ".join(f"{share:.1%}" for share in learned.solved)
+    common.say(screen, f"solved by step: {solved}")
+    if learned.flat == FLAT_STEPS:
+        common.say(screen, f"ended: no group of the last {FLAT_STEPS} steps had both outcomes; give other tasks")
+    told = {name: number for name, number in learned.counts.items() if number and name not in ("groups", "mixed")}
+    mixed, groups = learned.counts["mixed"], learned.counts["groups"]
+    common.say(screen, f"{mixed} of {groups} groups asked about; {common.counts(told) or 'no operation'}")
+    if found:
+        for table in comparison_tables(compare(found["without"], found["with"]), "without", "with the playbook"):
+            screen.print(table)
+    for line in _spent(practice):
+        common.say(screen, line)
+    book = learned.playbook
+    common.say(screen, f"written: {practice.out / NAME} ({len(book.lessons)} lessons, digest {book.digest})")
+
+
+def _spent(practice: Practice) -> list[str]:
+    lines = []
+    for model in practice.models:
+        if (usage := model.usage) is not None:
+            tokens = f"{usage.prompt_tokens:,} + {usage.completion_tokens:,} tokens"
+            lines.append(f"{model.name}: {usage.calls} calls, {tokens}")
+    return lines

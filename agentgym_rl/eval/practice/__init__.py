@@ -1,0 +1,1 @@
+"""Learning in words: a model gets a playbook, and its weights stay."""
