@@ -5,6 +5,7 @@
 ``curriculum``   few turns, many, or first few and then many, in an environment with long tasks
 ``mixture``      equal shares, shares that follow what there is to learn, and shares of one who knows it beforehand
 ``transfer``     trained in one environment, tested in four; all together, or one after the other
+``starts``       groups that begin at the task, in the middle of own episodes, or of demonstrations
 ``pretrained``   SmolLM2-135M on goals that no training task shares: cloning, AgentEvol with its control, and GRPO
 ``pretrained_curriculum``   as ``curriculum``, with SmolLM2-135M
 

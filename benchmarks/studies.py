@@ -304,6 +304,32 @@ TRANSFER = Study(
     averaged=frozenset({"sequence"}),
 )
 
+# where groups begin
+
+STARTS = Study(
+    recipe="exit_maze",
+    prefix="exit-maze",
+    columns={"near": ("near", "maze-near"), "far": ("far", "maze-far")},
+    arms={
+        "bc": ["algorithm=bc"],
+        "grpo": ["algorithm=grpo"],
+        "exit": ["algorithm=exit"],
+        "reverse": ["algorithm=exit", "algorithm.restarts={source: demonstrations, reverse_every: 1}"],
+    },
+    orderings={
+        "starts": [
+            Ordering("ExIt > GRPO", "exit", "grpo"),
+            Ordering("GRPO > BC", "grpo", "bc"),
+            Ordering("reverse curriculum > GRPO", "reverse", "grpo"),
+            Ordering("ExIt > reverse curriculum", "exit", "reverse"),
+        ]
+    },
+    raw=HERE / "starts.json",
+    page=DOCS / "algorithms" / "exit.md",
+    watched=("validation", "maze-far"),
+    curves={"starts": ["grpo", "exit", "reverse"]},
+)
+
 STUDIES = {
     "algorithms": ALGORITHMS,
     "credit": CREDIT,
@@ -312,4 +338,5 @@ STUDIES = {
     "pretrained": PRETRAINED,
     "pretrained_curriculum": PRETRAINED_CURRICULUM,
     "transfer": TRANSFER,
+    "starts": STARTS,
 }

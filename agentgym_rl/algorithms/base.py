@@ -70,6 +70,8 @@ class Needs:
     """The key that needs a panel with ``role: validation``."""
     full_context: str | None = None
     """The key or algorithm that needs each episode in one segment (``rollout.context=full``, ``.thinking=keep``)."""
+    replays: str | None = None
+    """The key or algorithm whose episodes begin with a replay; every environment with training tasks must allow it."""
     loaded_weights: bool = False
     """It goes back to the weights as loaded."""
     equal_updates: Mapping[str, int] = field(default_factory=dict)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, TypeVar
 
@@ -53,13 +53,17 @@ class PolicyGradient(Algorithm[P]):
     def unit(self, run: Run, number: int) -> Metrics:
         config, learnt = self.config, list[Rollout]()
         lr = config.optimizer.rate(config.lr, number, self.units)
-        for batch in run.batches(number, **self.filter()):
+        for batch in self.batches(run, number):
             rollouts = self.shaped(batch, run.response_tokens)
             run.learn(self.rows(rollouts), self.loss, lr=lr, mini_batch=config.mini_batch_tasks, epochs=config.epochs)
             learnt += rollouts
         metrics = self.metrics(learnt)
         metrics |= self.shaping.metrics([rollout.episode for rollout in learnt], run.response_tokens)
         return metrics | diagnostics([[rollout.episode for rollout in group] for group in groups(learnt)])
+
+    def batches(self, run: Run, number: int) -> Iterator[list[Rollout]]:
+        """What the updates of a step learn from."""
+        yield from run.batches(number, **self.filter())
 
     def filter(self) -> dict[str, Any]:
         """Arguments of :meth:`Run.batches` that leave out groups without a gradient."""

@@ -98,7 +98,7 @@ def example_algorithms(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[
 
 
 def test_all_algorithms_without_a_critic_share_one_engine(tmp_path: Path, example_algorithms: list[str]) -> None:
-    words = ["agentevol", "grpo", "rloo", "reinforce_pp", "gigpo", "dpo", *example_algorithms]
+    words = ["agentevol", "grpo", "exit", "reinforce_pp", "gigpo", "dpo", *example_algorithms]
     out = sweep(tmp_path, f"algorithm={','.join(words)}", "run.evaluate_untrained=false", "run.control=true",
                 "cloning.observation_weight=0.5", "algorithm.epochs=2", "mixture=dynamic")  # fmt: skip
     assert out.count("engine ready") == 1
@@ -109,7 +109,7 @@ def test_all_algorithms_without_a_critic_share_one_engine(tmp_path: Path, exampl
         folder = tmp_path / "runs" / f"smoke-{word}-seed0"
         rows = check_run(folder, ["bc", word, "control"])
         bc.append(summary(folder)["stages"][0]["panels"])
-        if word in ("grpo", "rloo", "reinforce_pp", "gigpo"):
+        if word in ("grpo", "exit", "reinforce_pp", "gigpo"):
             trained = check_policy_steps(rows)
             assert all(row["env/maze/share"] == 1 for row in trained)
             assert sum(row["actor/grad_norm"] for row in trained) > 0
@@ -118,6 +118,10 @@ def test_all_algorithms_without_a_critic_share_one_engine(tmp_path: Path, exampl
             assert all(episode.ending.counts and episode.response_tokens > 0 for episode in episodes)
         if word == "gigpo":
             assert all(row["credit/step_groups"] > 0 for row in trained)
+        if word == "exit":
+            assert [row["restarts/diverged_replays"] for row in trained] == [0, 0]
+            assert trained[0]["restarts/groups"] == 0 < trained[1]["restarts/groups"]
+            assert sum(episode.prefix_turns > 0 for episode in episodes) > 0
         if word == "dpo":
             pairs = [row for row in rows if row.get("dpo/pairs")]
             assert pairs and all(row["dpo/loss"] < 0.7 and row["dpo/updates"] >= 1 for row in pairs)

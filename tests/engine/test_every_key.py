@@ -112,14 +112,17 @@ def optimizers(config: Config) -> Any:
     return [run.optimizer(stage) for stage in stages.stage_names(run)]
 
 
-def outcome(task: Any, sample: int, step: int) -> Episode:
-    """An episode of two turns: more succeed as steps go by, and never those of every fourth task."""
+def outcome(task: Any, sample: int, step: int, replayed: Sequence[str] = ()) -> Episode:
+    """An episode of two turns, after those that are replayed: more succeed as steps go by, and never those of every
+    fourth task."""
     success = task.index % 4 > 0 and (task.index * 7 + sample * 5 + step * 3) % 11 < 2 + step
+    said = [*replayed, *[f"say {sample % 3}"] * (2 + sample % 2)]
     turns = [
-        Turn(response=f"say {sample % 3}", action=f"say {sample % 3}", observation=f"seen {number or sample % 2}",
-             reward=reward, invalid=False)
-        for number, reward in enumerate([0.0] * (1 + sample % 2) + [float(success)])
+        Turn(response=text, action=text, observation=f"seen {max(0, number - len(replayed)) or sample % 2}", reward=0.0,
+             invalid=False, calls=int(number >= len(replayed)))
+        for number, text in enumerate(said)
     ]  # fmt: skip
+    turns[-1].reward = float(success)
     messages = [{"role": "user", "content": "start"}]
     for turn in turns:
         messages += [{"role": "assistant", "content": turn.response}, {"role": "user", "content": turn.observation}]
@@ -157,9 +160,9 @@ class Recorder:
     def rollouts(self, requests: Sequence[Request], label: str, *, resumable: bool = False) -> list[Rollout]:
         self.asked.append([repr(one) for one in requests])
         found = [
-            Rollout(episode=replace(outcome(one.task, next(self.numbers), 1), tags=dict(one.tags)),
-                    segments=[Example([1, 2], [0.0, 1.0])], group=str(one.task), values=[0.3, 0.2, 0.1])
-            for one in requests for _ in range(one.samples)
+            Rollout(episode=replace(outcome(one.task, next(self.numbers), 1, replays(one)), tags=dict(one.tags)),
+                    segments=[Example([1, 2], [0.0, 1.0])], group=f"{place}", values=[0.3, 0.2, 0.1])
+            for place, one in enumerate(requests) for _ in range(one.samples)
         ]  # fmt: skip
         for rollout in found:
             rollout.values = rollout.values[: len(rollout.episode.turns)]
@@ -169,7 +172,8 @@ class Recorder:
     def batches(
         self, number: int, plan: Plan | None = None, *, keep: Keep | None = None, refills: int = 0
     ) -> Iterator[list[Rollout]]:
-        found = self.rollouts(self.requests(number), "")
+        drawn = self.requests(number)
+        found = self.rollouts(drawn if plan is None else plan(number, drawn), "")
         self.asked.append((refills, [keep is None or keep(group) for group in groups(found)]))
         for sample, rollout in enumerate(found):
             rollout.episode.turns[0].invalid = sample % 3 == 2
@@ -197,6 +201,11 @@ class Recorder:
     def save_demonstrations(self, name: str, rollouts: Any) -> None: ...
     def progress(self, label: str, done: int, total: int) -> None: ...
     def say(self, text: str) -> None: ...
+
+
+def replays(request: Request) -> list[str]:
+    """What a request replays."""
+    return [] if request.prefix is None else [one.text for one in request.prefix.responses]
 
 
 def reads(module: ModuleType) -> Callable[[str], bool]:
@@ -404,6 +413,26 @@ OF_ALGORITHMS: dict[str, dict[str, Entry]] = {
     "hgpo": {**STEPS, "history": (0, learning, "algorithm.samples_per_task=4"), "length_power": (0, learning)},
     "graphgpo": {**STEPS, "progress": (True, learning, "algorithm.normalise_by_std=false")},
     "pace": STEPS,
+    "exit": {
+        **GROUPS,
+        "normalise_by_std": (False, learning),
+        "base": ("rloo", learning),
+        "episode_weight": (2, learning, "algorithm.base=gigpo"),
+        "step_weight": (2, learning, "algorithm.base=gigpo"),
+        "gamma": (0.5, learning, "algorithm.base=gigpo"),
+        "restarts.share": (0.25, learning),
+        "restarts.buffer": (1, learning),
+        "restarts.per_task": (1, learning),
+        "restarts.temperature": (0.1, learning, "algorithm.steps=6"),
+        "restarts.staleness": (1.0, learning, "algorithm.steps=6"),
+        "restarts.rate": (1.0, learning, "algorithm.steps=6"),
+        "restarts.min_prefix": (2, learning),
+        "restarts.max_age": (1, learning, "algorithm.steps=6"),
+        "restarts.source": ("both", learning),
+        "restarts.reverse_every": (1, learning, "algorithm.restarts.source=demonstrations", "algorithm.steps=6"),
+        "restarts.turns": ("after", learning),
+        "restarts.diverge": (1.0, learning),
+    },
     "dpo": {
         **ONLINE,
         "mini_batch_pairs": (2, learning),

@@ -245,6 +245,6 @@ def test_only_algorithms_that_compare_episodes_have_the_key(toy_recipes):
     for algorithm in ("ppo", "reinforce_pp", "dpo"):
         with pytest.raises(RecipeError, match=r"algorithm\.groups is unknown"):
             recipes.load(["experiment=counter", f"algorithm={algorithm}", "algorithm.groups.filter=true"])
-    for algorithm in ("grpo", "rloo", "gigpo"):
+    for algorithm in ("grpo", "rloo", "gigpo", "exit"):
         config = recipes.load(["experiment=counter", f"algorithm={algorithm}", "algorithm.groups.filter=true"])
         assert Resolved(config).algorithm.filter()["refills"] == 4

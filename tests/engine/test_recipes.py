@@ -10,6 +10,7 @@ import pytest
 
 pytest.importorskip("verl")
 
+import toy
 from omegaconf import OmegaConf
 from sweep import thinned
 
@@ -79,7 +80,7 @@ def test_one_word_swaps_the_algorithm_and_nothing_that_is_shared(name):
             preflight.check_config(Resolved(config))
         except RecipeError as error:
             assert re.match(
-                r"behaviour cloning needs demonstrations; |algorithm=dpo needs whole conversations; ", str(error)
+                r"behaviour cloning needs demonstrations; |algorithm=(dpo|exit) needs whole conversations; ", str(error)
             )
             continue
         cloned.add(digest(config, cloned=True))
@@ -99,7 +100,8 @@ def test_one_word_swaps_the_algorithm_and_nothing_that_is_shared(name):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_every_experiment_takes_every_algorithm_curriculum_and_mixture(name):
-    """The whole product, from what each word composes to; DPO and cloning alone may lack what they learn from."""
+    """The whole product, from what each word composes to. DPO and cloning alone may lack what they learn from, and DPO
+    and ExIt whole conversations."""
 
     def of(group):
         return [getattr(load([f"experiment={name}", f"{group}={choice}"]), group) for choice in recipes.options(group)]
@@ -111,7 +113,7 @@ def test_every_experiment_takes_every_algorithm_curriculum_and_mixture(name):
         try:
             preflight.check_config(Resolved(whole))
         except RecipeError:
-            assert algorithm.name in ("bc", "dpo")
+            assert algorithm.name in ("bc", "dpo", "exit")
             continue
         check_unused(Resolved(whole))
     assert tried >= 8 * 5 * 5
@@ -195,7 +197,7 @@ def test_a_name_is_asked_for():
     ("overrides", "says"),
     thinned(
         [
-            ("algorithm=dqn", "algorithm/dqn is unknown; choose agentevol, bc, dpo, gigpo, graphgpo, grpo, hgpo, "),
+            ("algorithm=dqn", "algorithm/dqn is unknown; choose agentevol, bc, dpo, exit, gigpo, graphgpo, grpo, hgpo, "),
             ("algorithm=gropo", r"algorithm/gropo is unknown \(did you mean grpo\?\)"),
             ("algorithm.name=ppo", "algorithm.name holds the choice that algorithm=ppo makes"),
             (
@@ -241,6 +243,10 @@ def test_a_name_is_asked_for():
             ("mixture.type=dynamic", "mixture.type holds the choice that mixture=dynamic makes"),
             ("model=qwen2.5-3b model.width=3", "model.width is unknown"),
             ("rollout.context=window algorithm=dpo", "algorithm=dpo needs whole conversations"),
+            ("rollout.context=window algorithm=exit", "algorithm=exit needs whole conversations"),
+            ("algorithm=exit algorithm.restarts.rate=0", "algorithm.restarts.rate must be greater than 0, got 0"),
+            ("algorithm=exit algorithm.restarts.turns=some", "turns='some' is unknown; choose whole, after"),
+            ("algorithm=exit algorithm.base=ppo", "algorithm.base='ppo' is unknown; choose grpo, rloo, gigpo"),
         ],
         3,
     ),
@@ -248,6 +254,18 @@ def test_a_name_is_asked_for():
 def test_values_and_keys_that_do_not_fit(overrides, says):
     with pytest.raises(RecipeError, match=says):
         preflight.check_config(Resolved(load(["experiment=smoke", *overrides.split()])))
+
+
+def test_an_environment_that_cannot_replay_is_refused_where_the_algorithm_does(toy_recipes, monkeypatch):
+    spec = toy.Counter.spec.fget
+    monkeypatch.setattr(toy.Counter, "spec", property(lambda env: replace(spec(env), replayable=False)))
+    both = ["experiment=counter", "+env=generous"]
+    with pytest.raises(RecipeError, match=r"algorithm=exit replays .*, which counter, generous cannot; leave such"):
+        Resolved(load([*both, "algorithm=exit"])).ask_envs()
+    with pytest.raises(RecipeError, match="which generous cannot"):
+        Resolved(load([*both, "algorithm=exit", "envs.counter.share=0"])).ask_envs()
+    for allowed in ("algorithm=grpo", "algorithm=exit algorithm.restarts.share=0"):
+        Resolved(load([*both, *allowed.split()])).ask_envs()
 
 
 ALONE = "one environment has all tasks of every step"

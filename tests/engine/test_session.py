@@ -71,7 +71,7 @@ def test_runs_that_differ_in_what_a_step_reads_share_an_engine(engine):
     with Session(several=True) as session:
         first = run(session, "algorithm=agentevol")
         for overrides in (
-            ["algorithm=grpo"], ["algorithm=gigpo"], ["algorithm=dpo"], ["algorithm=reinforce_pp"],
+            ["algorithm=grpo"], ["algorithm=exit"], ["algorithm=gigpo"], ["algorithm=dpo"], ["algorithm=reinforce_pp"],
             ["algorithm=grpo", "algorithm.lr=1e-3", "algorithm.loss.clip=0.1", "algorithm.loss.entropy=0.01"],
             ["algorithm=grpo", "algorithm.loss.kl=0.01", "algorithm.loss=gspo", "algorithm.loss.clip_high=0.3"],
             ["algorithm.optimizer={weight_decay: 0.1, betas: [0.5, 0.9], clip_grad: 0.5, warmup_steps: 3}"],
@@ -80,7 +80,7 @@ def test_runs_that_differ_in_what_a_step_reads_share_an_engine(engine):
             assert run(session, *overrides) is first
         assert engine.open == 1 and len(engine.launched) == 1
         assert first.told[:2] == [("threads", 3), ("base", True)]
-        assert [what for what, _ in first.told[2:]] == ["configure"] * 8
+        assert [what for what, _ in first.told[2:]] == ["configure"] * 9
     assert engine.open == 0
 
 

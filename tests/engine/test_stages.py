@@ -815,3 +815,21 @@ def test_episodes_that_cannot_be_stored_end_the_run_with_one_line(run, monkeypat
     monkeypatch.setattr(RunFolder, "write_episodes", full)
     with pytest.raises(NotSaved, match=r"could not be saved in .*No space left"):
         run("algorithm=grpo", "algorithm.steps=2")
+
+
+def test_a_step_whose_episodes_all_begin_with_a_replay_has_no_success(run, monkeypatch):
+    plain = ScriptedTrainer.rollouts
+
+    def replayed(trainer, rows, *, validate, **kept):
+        found = plain(trainer, rows, validate=validate, **kept)
+        for rollout in () if validate else found:
+            rollout.episode.turns = [
+                *(replace(turn, calls=0) for turn in rollout.episode.turns),
+                *rollout.episode.turns,
+            ]
+        return found
+
+    monkeypatch.setattr(ScriptedTrainer, "rollouts", replayed)
+    trainer = run("algorithm=grpo", "algorithm.steps=2")
+    steps = [row for row in read(trainer.folder.path) if "stage/grpo" in row and "rollout/episodes_per_s" in row]
+    assert len(steps) == 2 and not any("env/counter/success" in row for row in steps)

@@ -160,6 +160,20 @@ def test_the_cross_entropy_by_hand():
     assert at.grad.tolist() == pytest.approx([-2 / 2.75, -0.5 / 2.75, 0, -0.25 / 2.75, 0])
 
 
+def test_a_replayed_response_has_no_gradient_whatever_its_probability():
+    own = Example([9, 9, 1, 2, 3, 4], [0.0, 0, 0, 0, 1, 1], 2)
+    found = []
+    for replayed in (-1.0, -7.0):
+        data = batch([Row(own, {"advantage": [5.0, 2.0, 0.0]}, PLAYED)], VANILLA)
+        old = torch.nested.as_nested_tensor([torch.tensor([0.0, -1.0, 0, -1, -2])], layout=torch.jagged)
+        at = torch.tensor([-1.0, replayed, replayed, -1.1, -2.1, 99.0], requires_grad=True)
+        loss, _ = of_update(data, at, VANILLA, old=old)
+        loss.backward()
+        found.append((loss.item(), at.grad.tolist()))
+    assert found[0] == found[1]
+    assert [bool(slope) for slope in found[0][1]] == [False, False, False, True, True, False]
+
+
 # preference
 
 GOOD, BAD = Example([1, 2, 3, 4], [0.0, 1.0, 0.0, 1.0]), Example([1, 5, 6], [0.0, 0.0, 1.0])

@@ -14,6 +14,8 @@ from fake_server import FakeServer
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agentgym_rl.algorithms.base import Request
+from agentgym_rl.algorithms.restarts import ANOTHER_WAY, Limit, RestartsConfig, Starts, replayed
 from agentgym_rl.data.agenttraj import Trajectory, decode
 from agentgym_rl.data.episode import Ending
 from agentgym_rl.envs.core import Observation, Step, Task
@@ -45,13 +47,13 @@ class Talking(toy.Counter):
         return Step(Observation(text), 0.0, terminated=not self.rest)
 
 
-def run(server, tokenizer, builder, env, retries=0, max_new_tokens=1000, **extra):
+def run(server, tokenizer, builder, env, retries=0, max_new_tokens=1000, preface="", **extra):
     settings = RolloutSettings(retries=retries, max_new_tokens=max_new_tokens)
     conversation = partial(
         TokenConversation, server=server, tokenizer=tokenizer, builder=builder, sampling={"temperature": 0.7},
         settings=settings, **{**AMPLE, **extra},
     )  # fmt: skip
-    return asyncio.run(run_episode(env, TASK, conversation, settings, max_turns=50))
+    return asyncio.run(run_episode(env, TASK, conversation, settings, max_turns=50, preface=preface))
 
 
 TEXT = st.text(max_size=30).map(partial(normalize, "NFC"))
@@ -280,6 +282,26 @@ def test_a_prefix_is_learned_from_only_where_it_says_so(tokenizer, builder):
         assert (unlearned.weights, learned.weights) == (set(), {1} if response is tokens else set())
     with pytest.raises(ValueError, match="neither text nor tokens"):
         Replayed()
+
+
+@pytest.mark.parametrize("preface", ["", ANOTHER_WAY])
+def test_a_start_in_the_middle_of_an_episode_is_arrived_at_and_not_learned_from(tokenizer, builder, preface):
+    """``algorithm=exit`` replays text, and tells by the observations whether that led to the start."""
+
+    def played(*numbers, **beginning):
+        replies = [[*tokenizer.encode(f"Action: say {number}"), tokenizer.eos_token_id] for number in numbers]
+        return run(FakeServer(replies), tokenizer, builder, toy.Counter, **beginning)
+
+    starts = Starts(RestartsConfig())
+    starts.offer(played(1, 2, 3)[0], range(1, 3), 0.2, 0)
+    for length, start in zip((1, 2), starts.kept.values(), strict=True):
+        request = start.request(Request(task=TASK), Limit.WHOLE, preface)
+        episode, kept = played(*range(length + 1, 4), prefix=request.prefix, preface=request.preface)
+        episode.tags = dict(request.tags)
+        assert (replayed(episode), episode.success) == (length, True)
+        (segment,) = kept.segments
+        masks = [set(segment.response_mask[slice(*turn.tokens)]) for turn in episode.turns]
+        assert masks == [{0}] * length + [{1}] * (3 - length)
 
 
 def test_a_preface_stands_before_the_first_observation(tokenizer, builder):

@@ -48,9 +48,18 @@ class Resolved:
         """Build what follows from the tasks of environments, and so find out what is wrong with it.
 
         Raises:
+            RecipeError: the algorithm replays episodes of an environment that cannot.
             ValueError, EnvError: see :attr:`panels` and :attr:`mixture`.
         """
         _ = self.panels, self.mixture
+        if (key := self.needs.replays) is None:
+            return
+        trained = [name for name, env in self.config.envs.items() if env.share]
+        if unlike := [name for name in trained if not self.local[name].spec.replayable]:
+            raise RecipeError(
+                f"{key} replays the beginning of episodes, which {', '.join(unlike)} cannot; leave such environments "
+                "out of training (envs.<name>.share=0), or choose another algorithm"
+            )
 
     # the algorithm
 

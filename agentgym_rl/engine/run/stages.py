@@ -145,8 +145,9 @@ class Stages:
         state.wall_s += time.monotonic() - begun
         metrics = {f"stage/{name}": number + 1, UNITS: algorithm.units, **run.metrics, **own, **state.spent()}
         if episodes:
-            whole = [one for one in episodes if not one.prefix_turns]
-            metrics |= run.mixture.metrics() | run.curriculum.metrics() | episode_metrics(whole)
+            metrics |= run.mixture.metrics() | run.curriculum.metrics()
+            if whole := [episode for episode in episodes if not episode.prefix_turns]:
+                metrics |= episode_metrics(whole)
             metrics["rollout/episodes_per_s"] = len(episodes) / run.rollout_s
             run.saver.store_episodes(f"step{state.global_step:06d}", episodes)
             if run.config.profile and any(episode.began for episode in episodes):
