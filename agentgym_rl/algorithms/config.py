@@ -100,10 +100,15 @@ class PolicyGradientConfig(OnlineConfig):
     """How rewards are changed before learning; see :mod:`agentgym_rl.algorithms.shaping`."""
     correction: CorrectionConfig = field(default_factory=CorrectionConfig)
     """Correction for rollouts of another policy; see :mod:`agentgym_rl.algorithms.correction`."""
+    observation_weight: float = 0.0
+    """Weight of a cross-entropy loss on observations beside the policy loss, so that failures teach what actions lead
+    to (after ECHO, arXiv 2605.24517). Both are divided by the number of response tokens; ECHO divides its own by that
+    of observation tokens."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         at_least(self, 1, "mini_batch_tasks")
+        at_least(self, 0, "observation_weight")
 
     @property
     def policy_gradient(self) -> PolicyGradientConfig:

@@ -85,9 +85,10 @@ class PolicyGradient(Algorithm[P]):
     def rows(self, rollouts: Sequence[Rollout]) -> list[Row]:
         """The rows of a batch, with their streams."""
         rows: list[Row] = []
+        beside = {"observation": weight} if (weight := self.config.observation_weight) else {}
         for rollout, streams in zip(rollouts, self.streams(rollouts), strict=True):
             shaped = {"reward": rollout.episode.reward} if self.config.shaping.shapes else {}
-            rows += rollout.rows({**streams, **shaped})
+            rows += rollout.rows({**streams, **shaped, **beside})
         return rows
 
     def streams(self, rollouts: Sequence[Rollout]) -> list[dict[str, Stream]]:

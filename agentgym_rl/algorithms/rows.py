@@ -7,7 +7,8 @@ number a row is never spread over tokens before a training worker needs it.
 A loss says which streams it reads (:attr:`.losses.base.Loss.streams`). Any of these may stand beside them:
 
 ===============  ======================================================================================================
-observation      weight of a cross-entropy loss on the tokens that the model did *not* write, added to any other loss
+observation      weight of a cross-entropy loss on tokens outside of all responses, those replayed included, added to
+                 any other loss
 reward           of the episode, for verl's estimators and metrics; without it, that of the environment
 return, value    with a critic: what it learns, and what it said before; one a turn
 ===============  ======================================================================================================

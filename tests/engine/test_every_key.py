@@ -371,6 +371,7 @@ POLICY: dict[str, Entry] = {
     "loss.kl_reference": ("loaded", lambda config: Resolved(config).needs, "algorithm.loss.kl=0.1"),
     "loss.entropy": (0.1, learning),
     "loss.aggregation": ("seq-mean-token-sum", verl),
+    "observation_weight": (0.5, learning),
     "correction.kind": ("mis", verl),
     "correction.cap": (3, verl, ASYNC),
     "correction.bounds": ("[0.9,1.2]", verl, "algorithm.correction=geo_rs"),

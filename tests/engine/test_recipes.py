@@ -307,12 +307,18 @@ def test_keys_without_an_effect(overrides, says):
             "algorithm=reinforce_pp algorithm.shaping.normalise=true algorithm.gamma=0.9",
             "algorithm=reinforce_pp algorithm.shaping.normalise=true algorithm.shaping.overlong_turns=2",
             "algorithm=reinforce_pp algorithm.shaping.normalise=true env=both",
+            "rollout.context=fold algorithm.observation_weight=0.1",
         ],
         3,
     ),
 )
 def test_the_same_keys_where_they_have_one(overrides):
     load(["experiment=smoke", *overrides.split()])
+
+
+def test_observations_in_prompts_have_no_loss_beside_a_policy_gradient():
+    with pytest.raises(RecipeError, match=r"algorithm\.observation_weight has no effect: rollout\.context=recent"):
+        load(["experiment=verl_agent_webshop", "algorithm.observation_weight=0.1"])
 
 
 def test_null_takes_out_of_a_recipe_what_has_no_effect_any_more():

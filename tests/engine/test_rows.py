@@ -327,6 +327,15 @@ def test_observation_weights_are_on_what_the_model_did_not_write(queue, batch):
     assert rows_of(queue.fields["observation_weight"]) == [[0, 0, 0.5, 0], [0, 0.25, 0, 0, 0], [0]]
 
 
+def test_a_replayed_response_is_no_observation(queue, batch):
+    replayed = replace(EPISODES[1], turns=[replace(EPISODES[1].turns[0], calls=0), EPISODES[1].turns[1]])
+    queue.fields["loss_mask"] = jagged([[1, 1, 0, 1], [0, 0, 1, 1, 1], [0]], torch.int64)
+    write(
+        batch, told([ROLLOUTS[0], replace(ROLLOUTS[1], episode=replayed)], advantage=[1.0] * 2, observation=[0.5] * 2)
+    )
+    assert rows_of(queue.fields["observation_weight"]) == [[0, 0, 0.5, 0], [0, 0.5, 0, 0, 0], [0]]
+
+
 def test_a_token_weighs_what_its_update_says(queue, batch):
     write(batch, told(ROLLOUTS, advantage=[1.0, 1.0]))
     assert queue.fields["loss_weight"].tolist() == pytest.approx([1 / 3, 1 / 4, 0])

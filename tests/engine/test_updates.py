@@ -2,6 +2,7 @@
 
 import inspect
 from contextlib import nullcontext
+from dataclasses import replace
 from itertools import product
 from math import nan
 from pathlib import Path
@@ -172,6 +173,14 @@ def test_a_replayed_response_has_no_gradient_whatever_its_probability():
         found.append((loss.item(), at.grad.tolist()))
     assert found[0] == found[1]
     assert [bool(slope) for slope in found[0][1]] == [False, False, False, True, True, False]
+
+
+def test_a_replayed_response_is_no_observation():
+    own = Example([9, 9, 1, 2, 3, 4], [0.0, 0, 0, 0, 1, 1], 2)
+    episode = replace(PLAYED, turns=[replace(PLAYED.turns[0], calls=0), *PLAYED.turns[1:]])
+    at = torch.full((6,), -1.0, requires_grad=True)
+    of_update(batch([Row(own, {"advantage": 0.0, "observation": 0.5}, episode)], VANILLA), at, VANILLA)[0].backward()
+    assert at.grad.tolist() == pytest.approx([-0.5 / 2, 0, -0.5 / 2, 0, 0, 0]), "prompt and observation"
 
 
 # preference

@@ -89,6 +89,9 @@ def _of_rollouts(config: Config) -> Iterator[Unused]:
         yield Unused("rollout.keep_turns", "rollout.context=full shows all turns")
     if rollout.context != "summary":
         yield Unused("rollout.notes_tokens", f"rollout.context={rollout.context} asks for no notes")
+    if rollout.context == "recent" and config.algorithm.policy_gradient is not None:
+        why = "rollout.context=recent has observations in prompts alone"
+        yield Unused("algorithm.observation_weight", why)
     if config.algorithm.online is None:
         for key in ("rollout.temperature", "curriculum", "mixture", "budget"):
             yield Unused(key, f"algorithm={config.algorithm.name} has no training episodes", in_recipes=False)

@@ -21,7 +21,7 @@ VALUE_MASK = "value_mask"
 """Field of the rows: 1 where the critic learns."""
 FIELDS = {"advantage": "advantages", "return": "returns", "value": "values", "observation": "observation_weight"}
 """Field of the rows by stream, where verl or its passes over tokens have a name for it; ``observation_weight`` is 0 on
-the tokens of responses."""
+the tokens of responses, those replayed included."""
 LOSS_WEIGHT = "loss_weight"
 """Field of the rows, one number each: weight of each of the model's own tokens in the loss of its update."""
 
@@ -67,7 +67,7 @@ def write(
         fields[VALUE_MASK] = jagged(_learned_values(batch, rows) * mask().values(), batch)
     if "observation" in names:
         weight = each_token(fields[field_of("observation")], mask()).values()
-        fields[field_of("observation")] = jagged(weight * (1 - mask().values()), batch)
+        fields[field_of("observation")] = jagged(weight * (1 - mask().values()) * _unanswered(batch, rows), batch)
     own = [0.0 if tag.get("is_padding", False) else tag["own_tokens"] for tag in batch.tags]
     if loss.divided_by is not None:
         divided_by = field_of(loss.divided_by)
@@ -144,6 +144,20 @@ def _learned_values(batch: KVBatchMeta, rows: Mapping[str, Row]) -> torch.Tensor
             if turn.segment == rows[key].number:
                 starts[turn.tokens[0]] = 1
     return torch.cat(of_rows)
+
+
+def _unanswered(batch: KVBatchMeta, rows: Mapping[str, Row]) -> torch.Tensor:
+    """[tokens of all rows]: 0 on replayed responses, else 1."""
+    of_rows = [torch.ones(tag["response_len"]) for tag in batch.tags]
+    for key, tokens in zip(batch.keys, of_rows, strict=True):
+        for begin, end in replayed(rows[key]) if key in rows else ():
+            tokens[begin:end] = 0
+    return torch.cat(of_rows)
+
+
+def replayed(row: Row) -> Iterator[tuple[int, int]]:
+    """Where responses stand that were replayed, counted from the first response of the row."""
+    return (turn.tokens for turn in turns_of(row) if turn.segment == row.number and not turn.calls)
 
 
 def advantage_metrics(batch: KVBatchMeta, rows: Mapping[str, Row]) -> Metrics:

@@ -18,7 +18,7 @@ from agentgym_rl.algorithms.losses.base import Loss, Tokens
 from agentgym_rl.algorithms.losses.kl import k3
 from agentgym_rl.algorithms.rows import PerToken, Row, Stream
 from agentgym_rl.engine.verl.drift import KEPT, WEIGHTS
-from agentgym_rl.engine.verl.fields import LOSS_WEIGHT, field_of, pieces, turns_of
+from agentgym_rl.engine.verl.fields import LOSS_WEIGHT, field_of, pieces, replayed, turns_of
 from agentgym_rl.rollout.supervised import Example
 
 OBSERVATION_WEIGHT = field_of("observation")
@@ -122,7 +122,8 @@ def learned_tokens(row: Row) -> Example:
 def spread(row: Row, name: str, stream: Stream) -> list[float]:
     """A stream of a row that has its tokens, on each of them.
 
-    One number, or one a turn, is on those that the model wrote; that of observations on all others.
+    One number, or one a turn, is on those that the model wrote; that of observations outside of all
+    responses.
     """
     example = row.segment
     assert isinstance(example, Example)
@@ -133,6 +134,8 @@ def spread(row: Row, name: str, stream: Stream) -> list[float]:
     for value, tokens in pieces(row, stream, {"response_len": width}):
         values += [value] * tokens
     if name == "observation":
+        for begin, end in replayed(row):
+            values[example.prompt + begin : example.prompt + end] = [0.0] * (end - begin)
         return [0.0 if own else value for own, value in zip(example.loss_weight, values, strict=True)]
     return [value * own for own, value in zip(example.loss_weight, values, strict=True)]
 
