@@ -33,6 +33,7 @@ from agentgym_rl.eval.evaluation.scores import Measure, Score, macro
 from agentgym_rl.eval.evaluation.suite import Suite
 from agentgym_rl.rollout import pretrained
 from agentgym_rl.rollout.conversation import Respond
+from agentgym_rl.rollout.exemplars import Exemplars
 from agentgym_rl.rollout.playbook import Playbook
 from agentgym_rl.rollout.policies import Policy
 from agentgym_rl.rollout.policies.scripted import Function
@@ -228,11 +229,14 @@ def prepare(
     _check_playbook(request, playbook, suite)
     opened = policy or _policy(request, rules)
     opened.prompts = rules.prompts
+    opened.exemplars = exemplars_of(request)
     plan = Plan(
         suite=suite, policy=opened.name, rules=rules, samples=request.samples, temperature=request.temperature,
-        seed=request.seed, backend=opened.backend,
+        seed=request.seed, backend=opened.backend, exemplars=opened.exemplars,
     )  # fmt: skip
     marked = "" if request.playbook is None else f"-playbook-{playbook.digest}"
+    if opened.exemplars is not None:
+        marked += f"-exemplars{request.nearest}-{opened.exemplars.digest}"
     out = request.out or Path("evals") / suite.digest / (slug(request) + marked)
     return Prepared(plan, opened, out, request, host)
 
@@ -242,10 +246,18 @@ def without_playbook(request: Request) -> Request:
     return replace(request, playbook=None, out=request.out and request.out / "without")
 
 
+def exemplars_of(request: Request) -> Exemplars | None:
+    """See :meth:`Exemplars.read`."""
+    if request.exemplars is None:
+        return None
+    return Exemplars.read(request.exemplars, request.nearest)
+
+
 def _check_playbook(request: Request, playbook: Playbook, suite: Suite) -> None:
-    """Raises ValueError: the playbook has no effect."""
-    if request.playbook is not None and request.policy in ("oracle", "random"):
-        raise ValueError(f"policy={request.policy} reads no playbook; leave playbook= out")
+    """Raises ValueError: what a model would read has no effect."""
+    for key in ("playbook", "exemplars"):
+        if getattr(request, key) is not None and request.policy in ("oracle", "random"):
+            raise ValueError(f"policy={request.policy} reads nothing; leave {key}= out")
     envs = sorted({lesson.env for lesson in playbook.lessons})
     if envs and not {*envs} & {*suite.envs}:
         raise ValueError(f"{request.playbook} is of {', '.join(envs)}, and panel={request.panel} of others")

@@ -128,11 +128,12 @@ def prepare(
     start = Playbook() if request.playbook is None else Playbook.read(request.playbook)
     start = replace(start, form=request.form or start.form)
     policy, writer = _models(request, rules)
+    policy.exemplars = evaluation.exemplars_of(request)
     course = Course(
         suite=suite, rules=rules, policy=policy.name, writer=writer.name, start=start, epochs=request.epochs,
         tasks=request.tasks, samples=request.samples, temperature=request.temperature, seed=request.seed,
         experiences=request.experiences, most=request.most, tokens=request.tokens, rewards=request.rewards,
-        min_counted=request.min_counted,
+        min_counted=request.min_counted, exemplars=policy.exemplars,
     )  # fmt: skip
     learner = Learner(
         course=course, policy=policy, writer=writer, host=host, giveaways=_giveaways([suite, held_out], rules, host),

@@ -52,6 +52,9 @@ class Request:
     """Parameters that are not sent to an API."""
     playbook: Path | None = None
     """Lessons that a model reads before the first observation."""
+    exemplars: Path | None = None
+    """Solved episodes, of which a model reads the ``nearest`` to its task."""
+    nearest: int = 2
     out: Path | None = None
     options: dict[str, dict[str, Any]] = field(default_factory=dict)
     """Options of environment classes, by environment."""

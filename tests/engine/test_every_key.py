@@ -14,6 +14,7 @@ from enum import Enum
 from functools import cache
 from itertools import count
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import ModuleType
 from typing import Any
 
@@ -31,6 +32,7 @@ from agentgym_rl.algorithms.config import OnlineConfig
 from agentgym_rl.algorithms.curriculum.turn_limit import curricula
 from agentgym_rl.algorithms.mixture import mixtures
 from agentgym_rl.algorithms.rows import Row
+from agentgym_rl.data import episode_store
 from agentgym_rl.data.episode import Ending, Episode, Turn
 from agentgym_rl.engine.recipe import budget, gpus
 from agentgym_rl.engine.recipe import compose as recipes
@@ -40,6 +42,7 @@ from agentgym_rl.engine.recipe.resolved import Resolved
 from agentgym_rl.engine.run import evaluation, gpu_memory, metrics_log, run, session, stages, sweep, texts, tiny, train
 from agentgym_rl.engine.verl.mapping import verl_config
 from agentgym_rl.envs import Task
+from agentgym_rl.rollout.playbook import Op, Operation, Playbook
 from agentgym_rl.rollout.supervised import Example
 
 pytestmark = pytest.mark.usefixtures("toy_recipes")
@@ -47,6 +50,7 @@ pytestmark = pytest.mark.usefixtures("toy_recipes")
 TWO = "+env=generous"
 """A second environment."""
 BASE = ("experiment=counter", TWO, "seed=0")
+MADE = TemporaryDirectory()
 ASYNC = "engine.mode=colocate_async"
 
 
@@ -88,6 +92,25 @@ def evaluations(config: Config) -> Any:
 def evaluated(config: Config) -> Any:
     """The rows of an evaluation."""
     return evaluation.RunPanels(Resolved(config)).rows(None, step=3)
+
+
+def prefaces(config: Config) -> Any:
+    """What stands before first observations, and whether weights go by it."""
+    run = Resolved(config)
+    return run.preface(Task("counter", 4), run.algorithm), files(config)
+
+
+def made(name: str) -> str:
+    """A file with a lesson, or with successes in two tasks with other goals."""
+    file = Path(MADE.name) / name
+    if name.endswith(".json"):
+        book = Playbook()
+        book.apply(Operation(Op.add, "Begin with one."), "counter", 1, "counter_1")
+        book.write(file)
+    else:
+        solved = [replace(outcome(Task("counter", index), 0, 9), success=True) for index in (2, 3)]
+        episode_store.write(file, solved)
+    return str(file)
 
 
 def files(config: Config) -> Any:
@@ -275,6 +298,9 @@ KEYS: dict[str, Entry] = {
     "rollout.retries": (3, verl),
     "rollout.temperature": (0.5, verl),
     "rollout.workers": (2, verl),
+    "rollout.playbook": (made("playbook.json"), prefaces),
+    "rollout.exemplars": (made("solved.parquet"), prefaces),
+    "rollout.nearest": (1, prefaces, f"rollout.exemplars={made('solved.parquet')}"),
     "cloning.epochs": (2, learning),
     "cloning.lr": (0.1, learning),
     "cloning.mini_batch_trajectories": (2, learning),

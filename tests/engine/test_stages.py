@@ -41,6 +41,7 @@ from agentgym_rl.engine.run.saver import NotSaved
 from agentgym_rl.engine.run.stages import Stages
 from agentgym_rl.envs.core import EnvUnavailable
 from agentgym_rl.envs.splits import fingerprint
+from agentgym_rl.rollout.playbook import Op, Operation, Playbook
 from agentgym_rl.rollout.supervised import Example
 
 PANEL = 4
@@ -302,6 +303,27 @@ def test_the_prompt_of_an_algorithm_is_that_of_its_stage(run, monkeypatch):
     file = trainer.folder.checkpoint("global_step_8") / PROMPTS
     assert json.loads(file.read_text()) == {"counter": f"Round {two} in counter."} == trainer.state.learnt["prompts"]
     assert not (trainer.folder.checkpoint("global_step_2") / PROMPTS).exists() and trainer.state.prompts == {}
+
+
+def test_a_playbook_and_exemplars_stand_before_all_episodes(run, tmp_path):
+    """The playbook goes with the weights, too; exemplars are of other tasks than the episode's."""
+    book = Playbook()
+    book.apply(Operation(Op.add, "Begin with one."), "counter", 1, "counter_1")
+    book.write(tmp_path / "book.json")
+    one = Turn(response="Action: say 1", action="say 1", observation="Done.", reward=1.0, invalid=False)
+    messages = [{"role": "user", "content": "Count to 1."}, {"role": "assistant", "content": one.response}]
+    solved = Episode(
+        env="counter", item_id="counter_3", ending=Ending.TERMINATED, reward=1, success=True, max_turns=5,
+        messages=messages, turns=[one],
+    )  # fmt: skip
+    episode_store.write(tmp_path / "solved.parquet", [solved])
+    files = f"rollout.playbook={tmp_path / 'book.json'}", f"rollout.exemplars={tmp_path / 'solved.parquet'}"
+    trainer = run(*EVOLVE, *files)
+    texts = {text for _, found in trainer.prefaces for text in found}
+    lesson = book.text("counter")
+    assert all(text.startswith(lesson) for text in texts)
+    assert {"Example 1: count to 1" in text for text in texts} == {True, False}, "no task with its goal sees it"
+    assert trainer.state.prompts == {"counter": lesson}
 
 
 def kept(trainer):

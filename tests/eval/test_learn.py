@@ -322,4 +322,4 @@ def test_an_empty_playbook_is_a_plain_evaluation():
 def test_what_reads_no_playbook_is_refused():
     Playbook().write(Path("empty.json"))
     done = CliRunner().invoke(app, ["eval", "panel=counter:test:2", "policy=oracle", "playbook=empty.json"])
-    assert done.exit_code == 2 and "policy=oracle reads no playbook; leave playbook= out" in done.stderr
+    assert done.exit_code == 2 and "policy=oracle reads nothing; leave playbook= out" in done.stderr

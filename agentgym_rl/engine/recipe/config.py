@@ -113,6 +113,14 @@ class RolloutConfig(RolloutSettings):
 
     temperature: float = 1.0
     """Sampling temperature of training episodes."""
+    playbook: str | None = None
+    """A playbook of ``agentgym-rl learn``, which stands before the first observation of all episodes, also where the
+    weights are evaluated later."""
+    exemplars: str | None = None
+    """A file of episodes: its successes in the ``nearest`` tasks by goal, never the episode's own task, stand before
+    the first observation of all episodes. They do not go with the weights; give them to ``eval``, too."""
+    nearest: int = 2
+    """How many of them (``exemplars``)."""
     workers: int | None = operational(None)
     """Agent-loop processes of all nodes; each runs any number of episodes at once. null takes 1 on a CPU; on GPUs one
     for every 128 episodes of a step, at least 8, at most 32 a node."""

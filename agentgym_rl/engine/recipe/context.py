@@ -96,7 +96,7 @@ def _sizes(run: Resolved, name: str, tasks: Sequence[Task], builder: Any, bar: B
 
     async def work(env: TextEnv, job: Job) -> Entry:
         first, _ = await timed(env.reset(job.task), run.rules.step_seconds, f"reset of {job.task}")
-        messages = [*start, Prompts(env, run.rules, run.algorithm.prompt(name)).message(first)]
+        messages = [*start, Prompts(env, run.rules, run.preface(job.task, run.algorithm)).message(first)]
         return Entry(facts={"tokens": len(builder.build_initial_tokens(messages))})
 
     async def measure() -> list[Entry]:

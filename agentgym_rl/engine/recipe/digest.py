@@ -54,6 +54,7 @@ def digest(config: Config, *, cloned: bool) -> str:
     }
     if cloned:
         files = [env.demonstrations_file for env in config.envs.values() if env.demonstrations_file is not None]
+        files += filter(None, [config.rollout.playbook, config.rollout.exemplars])
         parts |= {
             "cloning": run["cloning"],
             "rollout": run["rollout"],

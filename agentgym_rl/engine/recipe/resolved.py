@@ -25,6 +25,8 @@ from agentgym_rl.envs.core import TaskNotFound
 from agentgym_rl.envs.hosts import EnvHost, HostSettings, LocalHost, open_host
 from agentgym_rl.envs.numbering import Panel
 from agentgym_rl.envs.registry import base_name
+from agentgym_rl.rollout.exemplars import Exemplars
+from agentgym_rl.rollout.playbook import Playbook
 from agentgym_rl.rollout.settings import RolloutSettings
 
 
@@ -49,9 +51,10 @@ class Resolved:
 
         Raises:
             RecipeError: the algorithm replays episodes of an environment that cannot.
-            ValueError, EnvError: see :attr:`panels` and :attr:`mixture`.
+            ValueError, EnvError, FileNotFoundError: see :attr:`panels`, :attr:`mixture`, :attr:`playbook` and
+                :attr:`exemplars`.
         """
-        _ = self.panels, self.mixture
+        _ = self.panels, self.mixture, self.playbook, self.exemplars
         if (key := self.needs.replays) is None:
             return
         trained = [name for name, env in self.config.envs.items() if env.share]
@@ -98,6 +101,40 @@ class Resolved:
     def max_turns(self, env: str) -> int | None:
         """The turn limit of an environment's episodes; None takes its own."""
         return self.config.envs[env].max_turns or self.config.rollout.max_turns
+
+    @cached_property
+    def playbook(self) -> Playbook:
+        """The lessons that all episodes begin with.
+
+        Raises:
+            ValueError, FileNotFoundError: see :meth:`Playbook.read`, or no lesson is of the run's environments.
+        """
+        file = self.config.rollout.playbook
+        found = Playbook() if file is None else Playbook.read(file)
+        envs = {lesson.env for lesson in found.lessons}
+        if envs and not envs & {*self.config.envs}:
+            raise ValueError(f"rollout.playbook={file} is of {', '.join(sorted(envs))}, none of which the run has")
+        return found
+
+    @cached_property
+    def exemplars(self) -> Exemplars | None:
+        """Successes of which all episodes show the nearest; raises as :meth:`Exemplars.read`."""
+        rollout = self.config.rollout
+        return None if rollout.exemplars is None else Exemplars.read(rollout.exemplars, rollout.nearest)
+
+    def prompt(self, env: str, algorithm: Algorithm[Any]) -> str:
+        """What goes with the weights that an algorithm leads to."""
+        return "\n\n".join(filter(None, [algorithm.prompt(env), self.playbook.text(env)]))
+
+    def preface(self, task: Task, algorithm: Algorithm[Any], own: str = "") -> str:
+        """What stands before the first observation of a task.
+
+        Args:
+            algorithm: of the stage.
+            own: of a request.
+        """
+        solved = "" if self.exemplars is None else self.exemplars.text(self.envs[task.env], task)
+        return "\n\n".join(filter(None, [self.prompt(task.env, algorithm), solved, own]))
 
     @property
     def seeded(self) -> bool:

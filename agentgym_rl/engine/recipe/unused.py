@@ -92,6 +92,8 @@ def _of_rollouts(config: Config) -> Iterator[Unused]:
     if rollout.context == "recent" and config.algorithm.policy_gradient is not None:
         why = "rollout.context=recent has observations in prompts alone"
         yield Unused("algorithm.observation_weight", why)
+    if rollout.exemplars is None:
+        yield Unused("rollout.nearest", "there are no rollout.exemplars")
     if config.algorithm.online is None:
         for key in ("rollout.temperature", "curriculum", "mixture", "budget"):
             yield Unused(key, f"algorithm={config.algorithm.name} has no training episodes", in_recipes=False)

@@ -275,7 +275,7 @@ class EngineRun:
             Interrupted: the user asked to stop.
             EnvUnavailable: too few episodes of a panel count (``run.min_counted``).
         """
-        rows = [{**row, **self._preface(row["data_source"])} for row in self.panels.rows(role, self.step)]
+        rows = [{**row, **self._preface(Task.parse(row["item_id"]))} for row in self.panels.rows(role, self.step)]
         if not rows:
             return {}
         begun, state = time.monotonic(), self.state
@@ -318,14 +318,14 @@ class EngineRun:
                 __rollout_n__=one.samples,
                 **({} if stream is None else {"stream": f"{stream}:{index}"}),
                 **({} if one.prefix is None else {"prefix": one.prefix.to_dict()}),
-                **self._preface(one.task.env, one.preface),
+                **self._preface(one.task, one.preface),
             )
             for index, one in enumerate(requests, start=first)
         ]
 
-    def _preface(self, env: str, own: str = "") -> dict[str, str]:
+    def _preface(self, task: Task, own: str = "") -> dict[str, str]:
         """The field of a row that says what stands before the first observation, where something does."""
-        text = "\n\n".join(filter(None, [self.algorithm.prompt(env), own]))
+        text = self.resolved.preface(task, self.algorithm, own)
         return {"preface": text} if text else {}
 
     def _observe(self, episodes: Sequence[Episode]) -> None:

@@ -112,7 +112,9 @@ class Stages:
 
     def _save(self, name: str, algorithm: Algorithm[Any]) -> None:
         """Write the run as it is now."""
-        self.run.state.prompts = {env: text for env in self.run.config.envs if (text := algorithm.prompt(env))}
+        self.run.state.prompts = {
+            env: text for env in self.run.config.envs if (text := self.run.resolved.prompt(env, algorithm))
+        }
         self.run.saver.save(name, algorithm.state_dict())
 
     def _spent(self, name: str, algorithm: Algorithm[Any]) -> bool:

@@ -5,6 +5,7 @@ from typing import Any
 
 from agentgym_rl.eval.evaluation.rules import Rules, digests
 from agentgym_rl.eval.evaluation.suite import Suite
+from agentgym_rl.rollout.exemplars import Exemplars
 from agentgym_rl.rollout.runner import Job
 
 
@@ -24,6 +25,8 @@ class Plan:
     """Of sampling and of resampled intervals."""
     backend: str | None = None
     """What generates a local model's tokens: vllm or transformers."""
+    exemplars: Exemplars | None = None
+    """What the model reads of others' episodes."""
 
     def __post_init__(self) -> None:
         if self.samples < 1:
@@ -36,6 +39,10 @@ class Plan:
         """The episodes, in the order of a result."""
         return [Job(task, number) for task in self.suite.tasks for number in range(self.samples)]
 
+    def _exemplars(self) -> dict[str, Any]:
+        found = self.exemplars
+        return {} if found is None else {"exemplars": {"digest": found.digest, "nearest": found.nearest}}
+
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON types; two evaluations with equal ones may share their episodes."""
         return {
@@ -45,5 +52,5 @@ class Plan:
             "samples": self.samples,
             "temperature": self.temperature,
             "seed": self.seed,
-            "rules": self.rules.to_dict() | {"prompts": digests(self.rules.prompts)},
+            "rules": self.rules.to_dict() | {"prompts": digests(self.rules.prompts)} | self._exemplars(),
         }

@@ -24,6 +24,7 @@ from agentgym_rl.eval.evaluation.rules import Rules
 from agentgym_rl.eval.evaluation.suite import Suite
 from agentgym_rl.eval.practice.giveaways import Giveaways
 from agentgym_rl.eval.practice.writer import LONGEST, Questions, gathered
+from agentgym_rl.rollout.exemplars import Exemplars
 from agentgym_rl.rollout.journal import Entry, Journal
 from agentgym_rl.rollout.loop import check_rules
 from agentgym_rl.rollout.playbook import Op, Operation, Playbook
@@ -62,6 +63,7 @@ class Course:
     rewards: bool = True
     """Tell the writer what was solved, and ask it of groups with both outcomes only."""
     min_counted: float = 0.95
+    exemplars: Exemplars | None = None
 
     def steps(self) -> list[list[Task]]:
         """The tasks of each step: every epoch has the panel in another order."""
@@ -80,6 +82,7 @@ class Course:
             "form": self.start.form.value,
             "playbook": self.start.digest,
             "rules": self.rules.to_dict(),
+            "exemplars": self.exemplars and [self.exemplars.digest, self.exemplars.nearest],
         }
 
 

@@ -17,6 +17,7 @@ from agentgym_rl.rollout.journal import Entry, Journal
 from agentgym_rl.rollout.playbook import Form, Op, Operation
 from agentgym_rl.rollout.seeds import MOST_SEEDS, seed_of
 from agentgym_rl.rollout.texts import Writer
+from agentgym_rl.rollout.transcripts import transcript
 
 T = TypeVar("T")
 
@@ -102,7 +103,7 @@ class Questions:
     async def _summary(self, episode: Episode, had: Sequence[str]) -> str:
         outcome = f"Outcome: {'solved' if episode.success else 'not solved'}, reward {episode.reward:g}."
         question = WORDING.summary.format(
-            env=episode.env, lessons="\n".join(had) or "(none)", transcript=transcript(episode),
+            env=episode.env, lessons="\n".join(had) or "(none)", transcript=_attempt(episode),
             outcome=outcome if self.rewards else "",
         )  # fmt: skip
         summary = await self._ask(f"summary {episode.item_id} {episode.tags['sample']}", [_user(question)])
@@ -158,13 +159,10 @@ def _operation(item: Any) -> Operation | None:
     return Operation(op, written, 0 if op is Op.add else int(number))
 
 
-def transcript(episode: Episode) -> str:
-    """The conversation of an episode, without what the model read of a playbook."""
-    text = "\n\n".join(f"{message['role']}: {message['content']}" for message in episode.without_preface)
-    last = f"\n\nlast observation: {episode.turns[-1].observation}" if episode.turns else ""
-    if len(text := text + last) <= TRANSCRIPT:
-        return text
-    return f"{text[: TRANSCRIPT // 2]}\n[...]\n{text[-TRANSCRIPT // 2 :]}"
+def _attempt(episode: Episode) -> str:
+    """The conversation of an episode to its last observation, without what the model read of a playbook."""
+    last = [{"role": "user", "content": turn.observation} for turn in episode.turns[-1:]]
+    return transcript([*episode.without_preface, *last], TRANSCRIPT)
 
 
 def _user(text: str) -> Message:

@@ -10,6 +10,7 @@ from typing import Any
 
 from agentgym_rl.data.episode import Episode
 from agentgym_rl.envs.core import Message, Task, TextEnv
+from agentgym_rl.rollout.exemplars import Exemplars
 from agentgym_rl.rollout.loop import Watch
 from agentgym_rl.rollout.settings import RolloutSettings
 from agentgym_rl.rollout.texts import Written
@@ -54,9 +55,13 @@ class Policy(ABC):
     prompts: Mapping[str, str] = MappingProxyType({})
     """What its model reads before the first observation, by environment; one without a model reads nothing."""
 
+    exemplars: Exemplars | None = None
+    """Solved episodes that its model reads after that."""
+
     def preface(self, env: TextEnv, task: Task) -> str:
         """What its model reads before the first observation of a task."""
-        return self.prompts.get(task.env, "")
+        solved = "" if self.exemplars is None else self.exemplars.text(env, task)
+        return "\n\n".join(filter(None, [self.prompts.get(task.env), solved]))
 
     @abstractmethod
     async def run(
