@@ -9,7 +9,7 @@ Then updates of a model of the shape of Qwen2.5-1.5B with random weights, as a w
 with bfloat16 copies of float32 weights; fused AdamW), on episodes of unequal length, 2,000 tokens on average:
 
 packed      ours: rows behind each other, all in one launch of attention, logits only where the loss reads them
-compiled    the same, with each layer compiled for any number of tokens
+compiled    the same, with layers and log-probabilities compiled for any number of tokens
 recomputed  the same with gradient checkpointing
 by row      packed, attention row by row
 padded      transformers as it is: rows padded to the longest, sdpa, all logits, torch's own log-softmax; recomputed,
@@ -52,6 +52,7 @@ from agentgym_rl.algorithms.losses.vanilla import Vanilla, VanillaConfig
 from agentgym_rl.algorithms.ppo import turn_gae
 from agentgym_rl.algorithms.step_credit import returns
 from agentgym_rl.engine.platform.attention import attend, attend_at_once, has_kernel
+from agentgym_rl.engine.platform.compiled import compile_layers
 from agentgym_rl.engine.platform.norms import fuse_norms
 from agentgym_rl.engine.platform.packing import TokenLogProbs, entropy_of, predicting
 
@@ -124,9 +125,11 @@ def heads(place: Callable[[torch.Tensor], torch.Tensor]) -> Result:
     """Log-probabilities and their gradient, entropies, and attention within rows, with and without a window."""
     rng = torch.Generator().manual_seed(1)
     logits, labels = place(leaf(rng, 40, 300)).requires_grad_(), torch.randint(300, (40,), generator=rng)
-    log_probs = TokenLogProbs.apply(logits, labels.to(logits.device))
-    found = {"log-probabilities": log_probs, "entropies": entropy_of(logits)}
-    (found["gradient of logits"],) = torch.autograd.grad(log_probs.square().sum(), logits)
+    found = {}
+    for how, faster in (("", False), (", compiled", logits.is_cuda)):
+        log_probs = TokenLogProbs.apply(logits, labels.to(logits.device), None, faster)
+        found |= {f"log-probabilities{how}": log_probs, f"entropies{how}": entropy_of(logits, faster=faster)}
+        (found[f"gradient of logits{how}"],) = torch.autograd.grad(log_probs.square().sum(), logits)
     query, key, value = (place(leaf(rng, 1, number, 40, 16)).requires_grad_() for number in (4, 2, 2))
     ends = torch.tensor([0, 7, 8, 40], device=query.device)
     module = torch.nn.Module()
@@ -232,7 +235,7 @@ Side = Callable[[PreTrainedModel, Rows], tuple[torch.Tensor, torch.Tensor]]
 """Log-probabilities of the tokens with loss of a micro-batch, and the advantage of each."""
 
 
-def packed(model: PreTrainedModel, rows: Rows) -> tuple[torch.Tensor, torch.Tensor]:
+def packed(model: PreTrainedModel, rows: Rows, *, faster: bool = False) -> tuple[torch.Tensor, torch.Tensor]:
     ids, device, sizes = torch.cat(rows.ids), rows.ids[0].device, [len(one) for one in rows.ids]
     ends, masks = torch.tensor([0, *sizes]).cumsum(0), torch.cat(rows.masks)
     # as an engine does: what the host must know is read before the device is asked
@@ -244,7 +247,7 @@ def packed(model: PreTrainedModel, rows: Rows) -> tuple[torch.Tensor, torch.Tens
         input_ids=ids[None], position_ids=positions[None], cu_seq_lens_q=on_device, max_length_q=max(sizes),
         logits_to_keep=places, use_cache=False,
     ).logits[0]  # fmt: skip
-    return TokenLogProbs.apply(logits, ids[places + 1]), advantages(rows, device)[owner]
+    return TokenLogProbs.apply(logits, ids[places + 1], None, faster), advantages(rows, device)[owner]
 
 
 def padded(model: PreTrainedModel, rows: Rows) -> tuple[torch.Tensor, torch.Tensor]:
@@ -264,7 +267,7 @@ def advantages(rows: Rows, device: torch.device) -> torch.Tensor:
 
 SIDES: dict[str, tuple[str, bool, Side]] = {
     "packed": ("varlen", False, packed),
-    "compiled": ("varlen", False, packed),
+    "compiled": ("varlen", False, partial(packed, faster=True)),
     "recomputed": ("varlen", True, packed),
     "by row": ("packed", False, packed),
     "padded": ("sdpa", True, padded),
@@ -286,9 +289,9 @@ def build(
         fuse_norms(model)
     policy = MixedPrecisionPolicy(param_dtype=torch.bfloat16 if device == "cuda" else None, reduce_dtype=torch.float32)
     mesh = init_device_mesh(device, (1,))
+    if compiled:
+        compile_layers(model)
     for layer in model.get_decoder().layers:
-        if compiled:
-            layer.compile(dynamic=True)
         fully_shard(layer, mesh=mesh, mp_policy=policy, reshard_after_forward=False)
     fully_shard(model, mesh=mesh, mp_policy=policy, reshard_after_forward=False)
     return model.train()
@@ -352,7 +355,9 @@ def timed(
     """Each side with a model of its own, one after the other."""
     for name in sides:
         attention, recomputed, side = SIDES[name]
-        model = build(device, shape, attention, recomputed=recomputed, ours=side is packed, compiled=name == "compiled")
+        model = build(
+            device, shape, attention, recomputed=recomputed, ours=side is not padded, compiled=name == "compiled"
+        )  # fmt: skip
         optimizer = torch.optim.AdamW(model.parameters(), lr=1e-6, fused=True)
         first, seconds = update(model, optimizer, batches, side), []
         if device == "cuda":

@@ -320,6 +320,7 @@ KEYS: dict[str, Entry] = {
     "engine.tensor_parallel": (2, verl),
     "engine.micro_tokens": (5000, verl),
     "engine.gradient_checkpointing": (False, verl, "engine=gpu"),
+    "engine.compile": (False, verl, "engine=gpu"),
     "engine.gpu_gib": (24.0, reads(gpu_memory)),
     "engine.memory": ("16", reads(gpus)),
     "engine.max_sequences": (3, verl),
@@ -619,7 +620,7 @@ def test_every_key_is_operational_or_part_of_what_the_run_is(algorithm):
         *(f"engine.{key}" for key in (
             "rollout_workers", "tensor_parallel", "micro_tokens", "max_sequences", "memory_fraction", "kv_cache_gib",
             "threads", "ray_address", "start_seconds", "offload", "verify_sync", "attention", "env", "gpu_gib",
-            "gradient_checkpointing", "memory",
+            "gradient_checkpointing", "memory", "compile",
         )),
         *(f"writer.{key}" for key in ("concurrency", "price", "max_cost", "per_minute")),
         *(f"logger.{key}" for key in ("wandb", "project", "group", "tensorboard")),

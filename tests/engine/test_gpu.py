@@ -227,7 +227,7 @@ def test_variables_for_every_node(monkeypatch):
     engine = load([*GPU, "engine.env={NCCL_SOCKET_IFNAME: eth0, MINE: '1'}"]).engine
     found = session.variables(engine)
     assert (found["NCCL_SOCKET_IFNAME"], found["MINE"]) == ("eth0", "1")
-    assert found["VLLM_USE_FLASHINFER_SAMPLER"] == "0"
+    assert found["VLLM_USE_FLASHINFER_SAMPLER"] == found["VLLM_DISABLE_COMPILE_CACHE"] == "0"
     for name in ("HF_HOME", "HTTPS_PROXY", "no_proxy", "NCCL_DEBUG", "SHELL_LEVEL"):
         monkeypatch.setenv(name, "set")
     passed = environment.passed_on()

@@ -1,6 +1,7 @@
 """Rows without padding and logits where a loss reads them give what verl's own engines give; without Ray."""
 
 import os
+from threading import Thread
 from types import SimpleNamespace
 
 import pytest
@@ -32,6 +33,7 @@ from agentgym_rl.algorithms.losses.cross_entropy import CROSS_ENTROPY  # noqa: E
 from agentgym_rl.algorithms.losses.dpo import Preference, PreferenceConfig  # noqa: E402
 from agentgym_rl.algorithms.losses.vanilla import Vanilla, VanillaConfig  # noqa: E402
 from agentgym_rl.algorithms.rows import Row, imitation  # noqa: E402
+from agentgym_rl.engine.platform.compiled import compile_layers  # noqa: E402
 from agentgym_rl.engine.platform.packed_engines import PackedLanguageModel, PackedValueModel  # noqa: E402
 from agentgym_rl.engine.platform.packing import TokenLogProbs, entropy_of, predicting  # noqa: E402
 from agentgym_rl.engine.verl.fields import LOSS_WEIGHT  # noqa: E402
@@ -53,7 +55,9 @@ def engine(kind, module):
     """verl's engine around a bare model, as far as a forward step needs it."""
     one = object.__new__(kind)
     one.module, one._autocast_dtype, one.use_ulysses_sp, one.pad_to_length = module, torch.float32, False, False
-    one.engine_config = SimpleNamespace(entropy_checkpointing=False, entropy_from_logits_with_chunking=False)
+    one.engine_config = SimpleNamespace(
+        entropy_checkpointing=False, entropy_from_logits_with_chunking=False, use_torch_compile=False
+    )  # fmt: skip
     one.ulysses_sequence_parallel_size, one.get_data_parallel_size = 1, lambda: 1
     one.get_data_parallel_group = lambda: None
     return one
@@ -305,6 +309,45 @@ def test_log_probs_and_entropies(tokens, scale):
     (gradient,) = torch.autograd.grad((found * weights).sum(), logits)
     assert torch.allclose(gradient, torch.autograd.grad((expected * weights).sum(), logits)[0])
     assert torch.allclose(entropy_of(logits), torch.distributions.Categorical(logits=logits).entropy())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("tempered", [False, True])
+def test_compiled_log_probs_and_entropies(tempered):
+    """Also where the backward pass runs in a thread of its own, as autograd's of a GPU does."""
+    draw = torch.Generator().manual_seed(0)
+    logits = (3 * torch.randn(70, 500, generator=draw)).bfloat16().requires_grad_()
+    labels, weights = torch.randint(500, (70,), generator=draw), torch.randn(70, generator=draw)
+    temperature = torch.full((70,), 0.7) if tempered else None
+    plain, faster = (TokenLogProbs.apply(logits, labels, temperature, faster) for faster in (False, True))
+    torch.testing.assert_close(plain, faster)
+    (expected,) = torch.autograd.grad((plain * weights).sum(), logits)
+    thread = Thread(target=(faster * weights).sum().backward)
+    thread.start()
+    thread.join()
+    torch.testing.assert_close(logits.grad, expected)
+    torch.testing.assert_close(entropy_of(logits, temperature, faster=True), entropy_of(logits, temperature))
+
+
+@pytest.mark.slow
+def test_compiled_layers():
+    """Values and gradients, for rows of any number; names of the weights stay."""
+    plain, faster = model("qwen2", "packed"), model("qwen2", "packed")
+    assert compile_layers(faster) == 2 and list(plain.state_dict()) == list(faster.state_dict())
+    for tokens in (9, 14, 30):
+        ids, ends = torch.arange(tokens)[None] % 50, torch.tensor([0, tokens // 3, tokens])
+        given = {
+            "input_ids": ids,
+            "position_ids": ids * 0 + torch.arange(tokens),
+            "cu_seq_lens_q": ends,
+            "use_cache": False,
+        }
+        found, expected = faster(**given).logits, plain(**given).logits
+        torch.testing.assert_close(found, expected)
+        found.square().sum().backward()
+        expected.square().sum().backward()
+    for ours, theirs in zip(faster.parameters(), plain.parameters(), strict=True):
+        torch.testing.assert_close(ours.grad, theirs.grad, rtol=1e-4, atol=1e-5)
 
 
 def test_log_probs_of_rounded_logits_are_not_rounded_again():

@@ -14,6 +14,7 @@ from verl.utils.device import get_device_id, get_device_name
 from verl.workers.engine.fsdp.transformer_impl import FSDPEngineWithLMHead, FSDPEngineWithValueHead
 
 import agentgym_rl.engine.platform.attention  # noqa: F401 - registers itself with transformers
+from agentgym_rl.engine.platform.compiled import compile_layers
 from agentgym_rl.engine.platform.norms import fuse_norms
 from agentgym_rl.engine.platform.packing import TokenLogProbs, entropy_of, predicting
 
@@ -28,7 +29,14 @@ class PackedRows:
         module: torch.nn.Module = super()._build_module()  # type: ignore[misc]
         if get_device_name() == "cuda":
             fuse_norms(module)
+        if self._compiles:
+            compile_layers(module)
         return module
+
+    @property
+    def _compiles(self) -> bool:
+        """``engine.compile`` on a GPU."""
+        return bool(self.engine_config.use_torch_compile)  # type: ignore[attr-defined]
 
     def forward_backward_batch(
         self, data: TensorDict, loss_function: Callable[..., Any] | None, forward_only: bool = False
@@ -111,12 +119,12 @@ class PackedLanguageModel(PackedRows, FSDPEngineWithLMHead):  # type: ignore[mis
             whole = values.new_zeros(self._tokens).index_put((places,), values)
             return torch.nested.nested_tensor_from_jagged(whole, offsets)
 
-        labels = output_args["input_ids_rmpad_rolled"][places]
-        found = {"log_probs": in_rows(TokenLogProbs.apply(logits, labels, temperature))}  # type: ignore[no-untyped-call]
+        labels, faster = output_args["input_ids_rmpad_rolled"][places], self._compiles
+        found = {"log_probs": in_rows(TokenLogProbs.apply(logits, labels, temperature, faster))}  # type: ignore[no-untyped-call]
         if tu.get_non_tensor_data(micro_batch, "calculate_entropy", False):
-            found["entropy"] = in_rows(entropy_of(logits, temperature))
+            found["entropy"] = in_rows(entropy_of(logits, temperature, faster=faster))
         elif tu.get_non_tensor_data(micro_batch, "entropy_is_logged", False):
-            found["entropy"] = in_rows(entropy_of(logits.detach(), temperature))
+            found["entropy"] = in_rows(entropy_of(logits.detach(), temperature, faster=faster))
         return found
 
 

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch.utils.checkpoint import checkpoint
 
+from agentgym_rl.engine.platform.compiled import compiled
+
 if TYPE_CHECKING:
     from tensordict import TensorDict
 
@@ -57,34 +59,59 @@ class TokenLogProbs(torch.autograd.Function):
     """[tokens]: log-probabilities of ``labels`` under ``logits`` [tokens, vocabulary] over ``temperature`` [tokens].
 
     Keeps the logits and makes nothing of their size but the gradient; torch's own functions keep three copies. Logits
-    in bfloat16 are computed with in float32.
+    in bfloat16 are computed with in float32. ``faster`` compiles what goes over the vocabulary.
     """
 
     @staticmethod
     def forward(
-        ctx: Any, logits: torch.Tensor, labels: torch.Tensor, temperature: torch.Tensor | None = None
+        ctx: Any,
+        logits: torch.Tensor,
+        labels: torch.Tensor,
+        temperature: torch.Tensor | None = None,
+        faster: bool = False,
     ) -> torch.Tensor:
-        total = torch.cat([_wide(_over(*part)).logsumexp(-1) for part in _in_chunks(logits, temperature)])
+        normaliser = compiled(_normaliser) if faster else _normaliser
+        total = torch.cat([normaliser(*part) for part in _in_chunks(logits, temperature)])
         ctx.save_for_backward(logits, labels, temperature, total)
+        ctx.faster = faster
         return _wide(_over(logits.gather(1, labels.unsqueeze(1)), temperature)).squeeze(1) - total
 
     @staticmethod
-    def backward(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor, None, None]:
+    def backward(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor, None, None, None]:
         logits, labels, temperature, total = ctx.saved_tensors
-        found = torch.empty_like(logits)
+        found, places = torch.empty_like(logits), labels.unsqueeze(1)
         weight = gradient if temperature is None else gradient / temperature
-        for part, place, own, *rest in _in_chunks(logits, found, temperature, total, labels, weight):
-            normaliser, label, slope = (one.unsqueeze(1) for one in rest)
-            place.copy_((_over(part, own) - normaliser).exp_().mul_(-slope).scatter_add_(1, label, slope))
-        return found, None, None
+        write = compiled(_write_others) if ctx.faster else _write_others
+        for part in _in_chunks(logits, found, temperature, total, weight):
+            write(*part)
+        of_label = _wide(logits.gather(1, places))
+        _write_others(of_label, of_label, temperature, total, weight)
+        found.scatter_(1, places, of_label.add_(weight.unsqueeze(1)).to(found.dtype))
+        return found, None, None, None
 
 
-def entropy_of(logits: torch.Tensor, temperature: torch.Tensor | None = None) -> torch.Tensor:
+def _normaliser(logits: torch.Tensor, temperature: torch.Tensor | None) -> torch.Tensor:
+    return _wide(_over(logits, temperature)).logsumexp(-1)
+
+
+def _write_others(
+    logits: torch.Tensor,
+    place: torch.Tensor,
+    temperature: torch.Tensor | None,
+    total: torch.Tensor,
+    weight: torch.Tensor,
+) -> None:
+    """Write the gradient of the logits of all tokens but the label into ``place`` [tokens, vocabulary]."""
+    place.copy_((_over(logits, temperature) - total.unsqueeze(1)).exp_().mul_(-weight.unsqueeze(1)))
+
+
+def entropy_of(logits: torch.Tensor, temperature: torch.Tensor | None = None, *, faster: bool = False) -> torch.Tensor:
     """[tokens]: of the distributions with ``logits`` [tokens, vocabulary] over ``temperature`` [tokens], in nats.
 
-    For a gradient each chunk is computed again, so that no float32 copy of all logits is kept.
+    For a gradient each chunk is computed again, so that no float32 copy of all logits is kept. ``faster`` compiles it.
     """
-    return torch.cat([checkpoint(_entropy, *part, use_reentrant=False) for part in _in_chunks(logits, temperature)])
+    entropy = compiled(_entropy) if faster else _entropy
+    return torch.cat([checkpoint(entropy, *part, use_reentrant=False) for part in _in_chunks(logits, temperature)])
 
 
 def _entropy(logits: torch.Tensor, temperature: torch.Tensor | None) -> torch.Tensor:

@@ -308,6 +308,8 @@ class EngineConfig:
     """CPU: float32, bfloat16, or auto: bfloat16 where the processor has arithmetic for it."""
     attention: Attention = operational(Attention.AUTO)  # noqa: RUF009
     """GPU: auto, flash_attention_2, varlen, packed or sdpa, in training workers."""
+    compile: bool = operational(True)
+    """GPU: training workers compile layers and log-probabilities; the first update of a machine waits for it."""
     ray_address: str | None = operational(None)
     """Address of a running Ray cluster; null starts one on this machine."""
     start_seconds: float = operational(300.0)

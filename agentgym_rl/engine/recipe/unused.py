@@ -118,6 +118,7 @@ def _of_engine(config: Config) -> Iterator[Unused]:
         yield Unused("engine.offload", "engine.device=cpu keeps everything in host memory")
         yield Unused("engine.attention", "engine.device=cpu computes attention row by row")
         yield Unused("engine.gradient_checkpointing", "engine.device=cpu keeps activations")
+        yield Unused("engine.compile", "engine.device=cpu compiles nothing")
         yield Unused("engine.gpu_gib", "engine.device=cpu has no GPU")
         yield Unused("engine.memory", "engine.device=cpu has no GPU")
     else:

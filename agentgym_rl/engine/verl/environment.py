@@ -39,6 +39,8 @@ def environment(device: str, workers: int = 1) -> dict[str, str]:
     if device == "cuda":
         # that sampler returns no log-probabilities, but vLLM would import it, which takes seconds and a package
         variables["VLLM_USE_FLASHINFER_SAMPLER"] = "0"
+        # verl turns the cache off: before version 2.10 PyTorch wrote files in parts, which other engines read
+        variables["VLLM_DISABLE_COMPILE_CACHE"] = "0"
     if device == "cpu":
         # rollouts and updates take turns, so each of them has all cores
         threads = str(max(1, cores() // workers))

@@ -278,6 +278,9 @@ def _on_gpus(config: Config) -> dict[str, Any]:
     recompute = config.engine.gradient_checkpointing is not False
     return {
         "trainer.device": "cuda",
+        "actor_rollout_ref.actor.fsdp_config.use_torch_compile": config.engine.compile,
+        "actor_rollout_ref.ref.fsdp_config.use_torch_compile": config.engine.compile,
+        "critic.fsdp.use_torch_compile": config.engine.compile,
         "actor_rollout_ref.model.enable_gradient_checkpointing": recompute,
         "critic.model.enable_gradient_checkpointing": recompute,
     }
@@ -299,6 +302,7 @@ def _on_cpu(run: Resolved, largest_tensor: int) -> dict[str, Any]:
         f"{actor}.fsdp_config.model_dtype": "float32",
         f"{actor}.fsdp_config.mixed_precision": precision,
         "critic.model.enable_gradient_checkpointing": False,
+        "critic.fsdp.use_torch_compile": False,
         "critic.fsdp.model_dtype": "float32",
         "critic.fsdp.mixed_precision": precision,
         f"{generation}.dtype": computed,
