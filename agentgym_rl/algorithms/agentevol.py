@@ -27,7 +27,7 @@ from agentgym_rl.algorithms.checks import at_least
 from agentgym_rl.algorithms.config import OnlineConfig, operational
 from agentgym_rl.algorithms.losses.cross_entropy import CROSS_ENTROPY
 from agentgym_rl.algorithms.optimizer import SupervisedOptimizerConfig
-from agentgym_rl.algorithms.rows import Row, imitation
+from agentgym_rl.algorithms.rows import Row, Span, imitation, refused
 from agentgym_rl.algorithms.search import Branch, SearchConfig, search
 from agentgym_rl.data.episode import Episode, shallow
 from agentgym_rl.rollout.supervised import Example
@@ -68,6 +68,9 @@ class AgentEvolConfig(OnlineConfig):
     """By environment: keep episodes whose reward is greater. Others keep what their environment calls a success."""
     keep_best: bool = False
     """Undo a round that lowers success on the validation panels."""
+    learn_invalid: bool = True
+    """Also learn the turns of a success whose action was refused; false leaves them as context of those that mend them
+    (AgentRefine, arXiv 2501.01702)."""
     search: SearchConfig = field(default_factory=SearchConfig)
     """Tree search for tasks on which all samples failed."""
 
@@ -91,6 +94,8 @@ class Success:
     reward: float
     responses: tuple[str, ...]
     segments: tuple[Example, ...]
+    unlearned: tuple[tuple[Span, ...], ...]
+    """Of each segment, the responses that are context alone."""
 
 
 class AgentEvol(Algorithm[AgentEvolConfig]):
@@ -188,7 +193,10 @@ class AgentEvol(Algorithm[AgentEvolConfig]):
                 seen.add((episode.item_id, responses))
                 count[episode.item_id] += 1
                 segments = tuple(rollout.segments)
-                kept[index] = Success(episode.env, episode.item_id, number, episode.reward, responses, segments)
+                unlearned = tuple(self._unlearned(episode, place, part) for place, part in enumerate(segments))
+                kept[index] = Success(
+                    episode.env, episode.item_id, number, episode.reward, responses, segments, unlearned
+                )
         self.successes = [*before, *(kept[index] for index in sorted(kept))]
         metrics: Metrics = {"agentevol/kept": len(kept), "agentevol/pool": len(self.successes)}
         for env in sorted({rollout.episode.env for rollout in rollouts}):
@@ -203,6 +211,9 @@ class AgentEvol(Algorithm[AgentEvolConfig]):
             }
             self.solved |= solved
         return [rollouts[index] for index in sorted(kept)], metrics
+
+    def _unlearned(self, episode: Episode, number: int, segment: Example) -> tuple[Span, ...]:
+        return () if self.config.learn_invalid else refused(episode, number, segment)
 
     def succeeded(self, episode: Episode) -> bool:
         """True if an episode is learned from."""
@@ -227,9 +238,9 @@ class AgentEvol(Algorithm[AgentEvolConfig]):
     def rows(self, observations: float = 0.0) -> list[Row]:
         """The successes, their loss scaled by the reward."""
         return [
-            imitation(segment, success.reward, observations)
+            imitation(segment, success.reward, observations, unlearned)
             for success in self.successes
-            for segment in success.segments
+            for segment, unlearned in zip(success.segments, success.unlearned, strict=True)
         ]
 
     def validate(self, run: Run, number: int) -> Metrics:
@@ -259,5 +270,9 @@ class AgentEvol(Algorithm[AgentEvolConfig]):
         self.best, self.explored_with = state["best"], Weights.from_dict(state["explored_with"])
         self.solved, self.successes = set(state["pool"]["solved"]), []
         for saved in state["pool"]["successes"]:
-            segments = tuple(Example(**segment) for segment in saved["segments"])
-            self.successes.append(Success(**{**saved, "responses": tuple(saved["responses"]), "segments": segments}))
+            parts = {
+                "responses": tuple(saved["responses"]),
+                "segments": tuple(Example(**segment) for segment in saved["segments"]),
+                "unlearned": tuple(tuple((start, end) for start, end in spans) for spans in saved["unlearned"]),
+            }
+            self.successes.append(Success(**{**saved, **parts}))

@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Generic, Literal, Protocol, TypeVar
 from agentgym_rl.algorithms.config import AlgorithmConfig
 from agentgym_rl.algorithms.losses.base import Loss
 from agentgym_rl.algorithms.model import POLICY, Model, check_names
-from agentgym_rl.algorithms.rows import Row, Stream, imitation
+from agentgym_rl.algorithms.rows import Row, Stream, imitation, refused
 from agentgym_rl.data.episode import Episode
 from agentgym_rl.envs import Task
 from agentgym_rl.envs.core import Message
@@ -112,9 +112,16 @@ class Rollout:
         segments: Sequence[Example | str] = self.kept or self.segments
         return [Row(segment, streams, self.episode, number) for number, segment in enumerate(segments)]
 
-    def imitation(self, weight: float = 1.0, observations: float = 0.0) -> list[Row]:
-        """Each of its segments for the cross-entropy loss; see :func:`agentgym_rl.algorithms.rows.imitation`."""
-        return [imitation(segment, weight, observations) for segment in self.segments]
+    def imitation(self, weight: float = 1.0, observations: float = 0.0, *, learn_invalid: bool = True) -> list[Row]:
+        """Each of its segments for the cross-entropy loss; see :func:`agentgym_rl.algorithms.rows.imitation`.
+
+        Args:
+            learn_invalid: also learn responses whose action was refused.
+        """
+        return [
+            imitation(segment, weight, observations, () if learn_invalid else refused(self.episode, number, segment))
+            for number, segment in enumerate(self.segments)
+        ]
 
 
 def groups(rollouts: Sequence[Rollout]) -> list[list[Rollout]]:
@@ -195,6 +202,10 @@ class Run(Protocol):
     @property
     def observation_weight(self) -> float:
         """Weight of the supervised loss on tokens the model did not write (``cloning.observation_weight``)."""
+
+    @property
+    def learn_invalid(self) -> bool:
+        """Whether responses of demonstrations whose action is refused are learned (``cloning.learn_invalid``)."""
 
     @property
     def replayable(self) -> Sequence[str]:

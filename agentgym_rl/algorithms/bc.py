@@ -32,6 +32,9 @@ class CloningConfig:
     """Demonstrations of an update."""
     observation_weight: float = 0.0
     """Weight of the loss on observation tokens; above 0 the model also learns to predict observations."""
+    learn_invalid: bool = True
+    """Also learn responses whose action the parser refuses; false leaves them as context of those that mend them
+    (AgentRefine, arXiv 2501.01702). What an environment refused stands in no file: ``loss: false`` marks it there."""
     optimizer: SupervisedOptimizerConfig = field(default_factory=SupervisedOptimizerConfig)
     """Schedule of the learning rate, and AdamW's settings."""
 
@@ -73,7 +76,8 @@ class Cloning(Algorithm[AlgorithmConfig]):
 
 def demonstrated(run: Run) -> list[Row]:
     """Rows of all demonstrations."""
-    return [row for each in run.demonstrations for row in each.imitation(observations=run.observation_weight)]
+    keys = {"observations": run.observation_weight, "learn_invalid": run.learn_invalid}
+    return [row for rollout in run.demonstrations for row in rollout.imitation(**keys)]
 
 
 class BC(Algorithm[AlgorithmConfig]):

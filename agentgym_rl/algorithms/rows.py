@@ -89,17 +89,33 @@ def _check_length(row: Row, name: str, stream: Sequence[float]) -> None:
         raise ValueError(f"stream {name!r} has {len(stream)} numbers for {len(row.segment.input_ids)} tokens")
 
 
-def imitation(example: Example, weight: float = 1.0, observations: float = 0.0) -> Row:
+Span = tuple[int, int]
+"""Tokens [start, end) of a segment."""
+
+
+def imitation(example: Example, weight: float = 1.0, observations: float = 0.0, unlearned: Sequence[Span] = ()) -> Row:
     """A row of the cross-entropy loss.
 
     Args:
         weight: of the tokens that the model wrote.
         observations: of all others but the first, which nothing precedes.
+        unlearned: tokens that are context alone.
     """
-    if not observations:
+    if not observations and not unlearned:
         return Row(example, {"cross_entropy": weight})
-    others = (weight * learned or observations for learned in example.loss_weight[1:])
-    return Row(example, {"cross_entropy": PerToken([0.0, *others])})
+    weights = [0.0, *(weight * learned or observations for learned in example.loss_weight[1:])]
+    for start, end in unlearned:
+        weights[start:end] = [0.0] * (end - start)
+    return Row(example, {"cross_entropy": PerToken(weights)})
+
+
+def refused(episode: Episode, number: int, example: Example) -> tuple[Span, ...]:
+    """Where responses stand in a segment of an episode whose action was refused."""
+    return tuple(
+        (example.prompt + turn.tokens[0], example.prompt + turn.tokens[1])
+        for turn in episode.turns
+        if turn.invalid and turn.segment == number
+    )
 
 
 def whitened(rows: Sequence[Row]) -> list[Row]:

@@ -104,6 +104,27 @@ def test_a_threshold_of_ones_own_replaces_the_worlds_rule():
     assert kept(filled) == []
 
 
+def test_turns_whose_action_was_refused_are_context():
+    """The turn that mends it is learned, and its observation where observations are."""
+    won = episode("a", ["bad", "good"])
+    won.turns[0].invalid, won.turns[0].tokens, won.turns[1].tokens = True, (0, 2), (3, 5)
+    segment = Example([9, 9, 1, 2, 3, 4, 5], [0.0, 0.0, 1.0, 1.0, 0.0, 1.0, 1.0], 2)
+    rollout = Rollout(episode=won, segments=(segment,))
+    for observations in (0.0, 0.5):
+        mended = [0.0, observations, 0.0, 0.0, observations, 1.0, 1.0]
+        (row,) = rollout.imitation(observations=observations, learn_invalid=False)
+        assert list(row.streams["cross_entropy"]) == mended
+        evolving = AgentEvol(AgentEvolConfig(learn_invalid=False))
+        evolving.keep(1, [rollout])
+        again = AgentEvol(AgentEvolConfig(learn_invalid=False))
+        again.load_state_dict(json.loads(json.dumps(evolving.state_dict())))
+        assert evolving.rows(observations) == again.rows(observations) == [row]
+    (row,) = rollout.imitation()
+    assert row.streams["cross_entropy"] == 1.0
+    won.turns[0].invalid = False
+    assert rollout.imitation(learn_invalid=False) == [row], "nothing was refused"
+
+
 def test_rewards_that_are_not_binary_weigh_the_loss():
     played = [episode("a", ["x"], reward=0.25), episode("b", ["x"], reward=1.0)]
     filled = evolving()

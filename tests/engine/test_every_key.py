@@ -167,7 +167,9 @@ class Recorder:
         self.demonstrations = [
             Rollout(episode=outcome(Task("counter", 0), 0, 1), segments=[Example([1, 2, 3], [0.0, 1.0, 1.0])])
         ]
+        self.demonstrations[0].episode.turns[0].invalid = True
         self.observation_weight = config.cloning.observation_weight
+        self.learn_invalid = config.cloning.learn_invalid
         self.response_tokens = config.model.response_tokens
         self.kept: list[Rollout] = []
         self.numbers = count()
@@ -187,7 +189,8 @@ class Recorder:
                     segments=[Example([1, 2], [0.0, 1.0])], group=f"{place}", values=[0.3, 0.2, 0.1])
             for place, one in enumerate(requests) for _ in range(one.samples)
         ]  # fmt: skip
-        for rollout in found:
+        for sample, rollout in enumerate(found):
+            rollout.episode.turns[0].invalid = sample % 3 == 2
             rollout.values = rollout.values[: len(rollout.episode.turns)]
         self.kept = [*self.kept, *found] if resumable else self.kept
         return found
@@ -199,7 +202,6 @@ class Recorder:
         found = self.rollouts(drawn if plan is None else plan(number, drawn), "")
         self.asked.append((refills, [keep is None or keep(group) for group in groups(found)]))
         for sample, rollout in enumerate(found):
-            rollout.episode.turns[0].invalid = sample % 3 == 2
             rollout.episode.turns[-1].tokens = (9 * sample, 9 * sample + 9)
         yield found
 
@@ -305,6 +307,7 @@ KEYS: dict[str, Entry] = {
     "cloning.lr": (0.1, learning),
     "cloning.mini_batch_trajectories": (2, learning),
     "cloning.observation_weight": (0.5, learning),
+    "cloning.learn_invalid": (False, learning),
     **{f"cloning.optimizer.{key}": entry for key, entry in OF_PASSES.items()},
     "budget.episodes": (64, reads(budget)),
     "budget.tokens": (64, reads(stages)),
@@ -475,6 +478,7 @@ OF_ALGORITHMS: dict[str, dict[str, Entry]] = {
         "max_per_task": (2, learning, "algorithm.samples_per_task=6"),
         "success_threshold": ("{counter: 0.95, generous: 0.95}", learning, "algorithm.samples_per_task=6"),
         "keep_best": (True, learning, "envs.counter.panels.test.role=validation"),
+        "learn_invalid": (False, learning),
         "search.calls": (9, learning),
         "search.exploration": (9, reads(search)),
         "search.branches": (3, learning, "algorithm.search.calls=99"),

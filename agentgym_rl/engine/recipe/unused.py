@@ -132,7 +132,8 @@ def _of_run(config: Config, learns: bool) -> Iterator[Unused]:
         for key in ("lr", "optimizer", *(() if config.run.control else ("mini_batch_trajectories",))):
             yield Unused(f"cloning.{key}", "cloning.epochs=0 skips cloning", in_recipes=False)
     if not learns:
-        yield Unused("cloning.observation_weight", UNLEARNED, in_recipes=False)
+        for key in ("observation_weight", "learn_invalid"):
+            yield Unused(f"cloning.{key}", UNLEARNED, in_recipes=False)
     for key, why in config.cloning.optimizer.unused("cloning.optimizer").items():
         yield Unused(f"cloning.optimizer.{key}", why)
     if config.algorithm.online is None:

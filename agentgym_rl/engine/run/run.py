@@ -128,6 +128,10 @@ class EngineRun:
         return self.config.cloning.observation_weight
 
     @property
+    def learn_invalid(self) -> bool:
+        return self.config.cloning.learn_invalid
+
+    @property
     def validation_success(self) -> float | None:
         return self.state.best
 
