@@ -9,7 +9,7 @@ rewards this is supervised fine-tuning on successes.
 
 Departures, each a key: ``restart_from=current`` goes on from the weights that explored; ``accumulate`` learns from
 D_1 ... D_m; ``max_per_task`` keeps the shortest successes of a task, not all; ``keep_best`` undoes a round that lowers
-validation success; ``success_threshold`` keeps by the reward; ``search`` branches from failed episodes.
+validation success, or loses tasks; ``success_threshold`` keeps by the reward; ``search`` branches from failed episodes.
 """
 
 from __future__ import annotations
@@ -40,6 +40,13 @@ class RestartFrom(StrEnum):
     CURRENT = "current"
 
 
+class Gate(StrEnum):
+    """What undoes a round with ``keep_best``."""
+
+    MEAN = "mean"
+    FLIPS = "flips"
+
+
 @dataclass(kw_only=True)
 class AgentEvolConfig(OnlineConfig):
     """Keys of ``algorithm=agentevol``; ``steps`` are rounds."""
@@ -67,7 +74,12 @@ class AgentEvolConfig(OnlineConfig):
     success_threshold: dict[str, float] = field(default_factory=dict)
     """By environment: keep episodes whose reward is greater. Others keep what their environment calls a success."""
     keep_best: bool = False
-    """Undo a round that lowers success on the validation panels."""
+    """Undo a round that makes the validation panels worse, by ``gate``."""
+    gate: Gate = Gate.MEAN
+    """What is worse: a lower mean success (mean), or more than ``gate_losses`` tasks that were solved and are not any
+    more, whatever others were won (flips). A task is solved if at least half of its episodes are."""
+    gate_losses: int = 0
+    """Most tasks that a round may lose with ``gate=flips``."""
     learn_invalid: bool = True
     """Also learn the turns of a success whose action was refused; false leaves them as context of those that mend them
     (AgentRefine, arXiv 2501.01702)."""
@@ -77,11 +89,17 @@ class AgentEvolConfig(OnlineConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         at_least(self, 1, "mini_batch_trajectories", "max_per_task")
+        at_least(self, 0, "gate_losses")
 
     def unused(self, *, off_policy: bool, environments: int) -> Mapping[str, str]:
         keys = [f"search.{key}" for key in ("exploration", "branches", "resamples")]
         unsearched = {} if self.search.calls else dict.fromkeys(keys, "algorithm.search.calls=0 does not search")
-        return {**super().unused(off_policy=off_policy, environments=environments), **unsearched}
+        found = {**super().unused(off_policy=off_policy, environments=environments), **unsearched}
+        if self.gate is Gate.MEAN:
+            found["gate_losses"] = "algorithm.gate=mean compares the mean"
+        if not self.keep_best:
+            found |= dict.fromkeys(("gate", "gate_losses"), "algorithm.keep_best=false undoes no round")
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +130,8 @@ class AgentEvol(Algorithm[AgentEvolConfig]):
         self.explored_with = LOADED
         self.best: float | None = None
         """With ``keep_best``, validation success of the weights that were kept last."""
+        self.held: frozenset[str] = frozenset()
+        """With ``gate=flips``, the validation tasks that they solve."""
 
     @classmethod
     def needs(cls, config: AgentEvolConfig) -> Needs:
@@ -134,6 +154,9 @@ class AgentEvol(Algorithm[AgentEvolConfig]):
 
     def begin(self, run: Run) -> None:
         self.best = run.validation_success
+        if self.config.keep_best and self.config.gate is Gate.FLIPS:
+            run.validate("agentevol_round0")
+            self.held = run.solved
 
     def unit(self, run: Run, number: int) -> Metrics:
         number_of_round, phase = divmod(number, 1 + self.config.epochs)
@@ -244,19 +267,23 @@ class AgentEvol(Algorithm[AgentEvolConfig]):
         ]
 
     def validate(self, run: Run, number: int) -> Metrics:
-        """Validate the round; with ``keep_best`` go back to its start if it lowered validation success."""
+        """Validate the round; with ``keep_best`` go back to its start if the gate says so."""
         success = run.validate(f"agentevol_round{number + 1}")
         if success is None:
             return {}
         metrics = {"agentevol/validation": success}
         if self.config.keep_best:
-            worse = self.best is not None and success < self.best
+            worse, why = self.best is not None and success < self.best, f"lowered validation success to {success:.3f}"
+            if self.config.gate is Gate.FLIPS:
+                lost = len(self.held - run.solved)
+                worse, why = lost > self.config.gate_losses, f"lost {lost} validation tasks"
+                metrics["agentevol/lost"] = float(lost)
             metrics["agentevol/undone"] = float(worse)
             if worse:
-                run.say(f"round {number + 1} lowered validation success to {success:.3f}; undone")
+                run.say(f"round {number + 1} {why}; undone")
                 run.restore(self.explored_with)
             else:
-                self.best = success
+                self.best, self.held = success, run.solved
         return metrics
 
     def state_dict(self) -> dict[str, Any]:
@@ -264,10 +291,12 @@ class AgentEvol(Algorithm[AgentEvolConfig]):
             {**shallow(success), "segments": [shallow(part) for part in success.segments]} for success in self.successes
         ]
         pool = {"solved": sorted(self.solved), "successes": successes}
-        return {"best": self.best, "explored_with": self.explored_with.to_dict(), "pool": pool}
+        gate = {"best": self.best, "held": sorted(self.held)}
+        return {**gate, "explored_with": self.explored_with.to_dict(), "pool": pool}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        self.best, self.explored_with = state["best"], Weights.from_dict(state["explored_with"])
+        self.best, self.held = state["best"], frozenset(state["held"])
+        self.explored_with = Weights.from_dict(state["explored_with"])
         self.solved, self.successes = set(state["pool"]["solved"]), []
         for saved in state["pool"]["successes"]:
             parts = {

@@ -353,6 +353,10 @@ class Run(Protocol):
         """Roll out the validation panels; returns the mean sampled success, None without such panels."""
 
     @property
+    def solved(self) -> frozenset[str]:
+        """Tasks of validation panels that at least half of their sampled episodes solved, when last rolled out."""
+
+    @property
     def validation_success(self) -> float | None:
         """Success on the validation panels at the end of the last finished stage."""
 

@@ -2,12 +2,13 @@
 
 import json
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentgym_rl.algorithms.agentevol import AgentEvol, AgentEvolConfig
+from agentgym_rl.algorithms.agentevol import AgentEvol, AgentEvolConfig, Gate
 from agentgym_rl.algorithms.base import Rollout
 from agentgym_rl.algorithms.search import SearchConfig
 from agentgym_rl.data.episode import Ending, Episode, Turn
@@ -123,6 +124,22 @@ def test_turns_whose_action_was_refused_are_context():
     assert row.streams["cross_entropy"] == 1.0
     won.turns[0].invalid = False
     assert rollout.imitation(learn_invalid=False) == [row], "nothing was refused"
+
+
+@pytest.mark.parametrize(("gate", "undone"), [({}, False), ({"gate": Gate.FLIPS}, True)])
+def test_flips_undo_a_round_that_wins_more_than_it_loses(gate, undone):
+    restored = []
+    run = SimpleNamespace(
+        validation_success=0.5, solved=frozenset({"a", "b"}), validate=lambda label: 0.75, restore=restored.append,
+        say=lambda text: None,
+    )  # fmt: skip
+    evolving = AgentEvol(AgentEvolConfig(keep_best=True, **gate))
+    evolving.begin(run)
+    again = AgentEvol(AgentEvolConfig(keep_best=True, **gate))
+    again.load_state_dict(json.loads(json.dumps(evolving.state_dict())))
+    run.solved = frozenset({"a", "c", "d"})
+    assert again.validate(run, 0)["agentevol/undone"] == undone == bool(restored)
+    assert again.held == (evolving.held if undone else run.solved)
 
 
 def test_rewards_that_are_not_binary_weigh_the_loss():

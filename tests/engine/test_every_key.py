@@ -169,6 +169,7 @@ class Recorder:
         ]
         self.demonstrations[0].episode.turns[0].invalid = True
         self.observation_weight = config.cloning.observation_weight
+        self.solved = frozenset[str]()
         self.learn_invalid = config.cloning.learn_invalid
         self.response_tokens = config.model.response_tokens
         self.kept: list[Rollout] = []
@@ -219,6 +220,7 @@ class Recorder:
         self.asked.append(("restore", weights))
 
     def validate(self, label: str) -> float:
+        self.solved = frozenset({"a"} - self.solved)
         return 0.5
 
     def observe(self, rollouts: Any) -> None: ...
@@ -426,6 +428,7 @@ STEPS: dict[str, Entry] = {
     "step_weight": (2, learning),
     "gamma": (0.5, learning),
 }
+GATE = ("algorithm.keep_best=true", "envs.counter.panels.test.role=validation")
 OF_ALGORITHMS: dict[str, dict[str, Entry]] = {
     "bc": {},
     "grpo": {**GROUPS, "normalise_by_std": (False, learning)},
@@ -478,6 +481,8 @@ OF_ALGORITHMS: dict[str, dict[str, Entry]] = {
         "max_per_task": (2, learning, "algorithm.samples_per_task=6"),
         "success_threshold": ("{counter: 0.95, generous: 0.95}", learning, "algorithm.samples_per_task=6"),
         "keep_best": (True, learning, "envs.counter.panels.test.role=validation"),
+        "gate": ("flips", learning, *GATE),
+        "gate_losses": (1, learning, *GATE, "algorithm.gate=flips"),
         "learn_invalid": (False, learning),
         "search.calls": (9, learning),
         "search.exploration": (9, reads(search)),

@@ -285,6 +285,8 @@ ALONE = "one environment has all tasks of every step"
         ("cloning.epochs=0 envs.textcraft.demonstrations=9", "demonstrations has no effect: nothing is cloned"),
         ("cloning.epochs=0 envs.textcraft.demonstrations_file=a", "demonstrations_file has no effect: nothing is"),
         ("algorithm=reinforce_pp algorithm.shaping.normalise=true", "normalise has no effect: advantages are"),
+        ("algorithm=agentevol algorithm.gate=flips", "gate has no effect: algorithm.keep_best=false undoes"),
+        ("cloning.epochs=0 cloning.learn_invalid=false", "learn_invalid has no effect: nothing is cloned"),
     ], 3),
 )  # fmt: skip
 def test_keys_without_an_effect(overrides, says):

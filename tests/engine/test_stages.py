@@ -574,6 +574,22 @@ def test_a_round_that_lowers_validation_success_is_undone(run):
     assert len(trainer.learnt) == 6
 
 
+@pytest.mark.parametrize(("losses", "undone"), [(0, [1.0, 0.0]), (PANEL, [0.0, 0.0])])
+def test_a_round_that_loses_tasks_is_undone(run, losses, undone):
+    trainer = run(
+        *EVOLVE, "algorithm.keep_best=true", "algorithm.gate=flips", f"algorithm.gate_losses={losses}",
+        "algorithm.restart_from=current", "run.evaluate_untrained=false", "envs.counter.panels.test.role=validation",
+        val_success=[0.5, 0.5, 0.25, 0.5, 0.5],
+    )  # fmt: skip
+    rows = [row for row in read(trainer.folder.path) if "agentevol/validation" in row]
+    assert [row["agentevol/undone"] for row in rows] == undone
+    assert rows[0]["agentevol/lost"] > 0 == rows[1]["agentevol/lost"]
+    said = [text for text in trainer.said if "undone" in text]
+    assert len(said) == sum(undone) and all(
+        re.search(r"round 1 lost \d+ validation tasks; undone", one) for one in said
+    )
+
+
 def test_validation_panels_are_played_each_round_and_test_panels_at_the_end(run):
     panel = PanelConfig(split="test", n=3, role="validation")
     trainer = run(*EVOLVE, "run.evaluate_untrained=false", panel=panel)

@@ -106,6 +106,15 @@ class RunPanels:
         found = [scores[label][env]["sampled"]["success"] for env, label in self.of_role(VALIDATION)]
         return fmean(found) if found and None not in found else None
 
+    def solved(self, episodes: Sequence[Episode]) -> frozenset[str]:
+        """See :attr:`agentgym_rl.algorithms.base.Run.solved`."""
+        of_task: dict[str, list[bool]] = {}
+        for episode in episodes:
+            panel = (episode.env, episode.tags["panel"])
+            if panel in self.of_role(VALIDATION) and episode.tags["decoding"] == "sampled" and episode.ending.counts:
+                of_task.setdefault(episode.item_id, []).append(episode.success)
+        return frozenset(task for task, found in of_task.items() if fmean(found) >= 0.5)
+
 
 def figures(found: Score, prefix: str) -> Metrics:
     """The metrics of a score; one that no episode says anything of is absent."""

@@ -68,6 +68,8 @@ class EngineRun:
     """Units of the present stage."""
     episodes: list[Episode] = field(default_factory=list)
     """Training episodes of the present unit."""
+    evaluated: list[Episode] = field(default_factory=list)
+    """Episodes of the panels that were rolled out last."""
     metrics: Metrics = field(default_factory=dict)
     """Metrics of the present unit beside those that the algorithm returns."""
     rollout_s: float = 0.0
@@ -130,6 +132,10 @@ class EngineRun:
     @property
     def learn_invalid(self) -> bool:
         return self.config.cloning.learn_invalid
+
+    @property
+    def solved(self) -> frozenset[str]:
+        return self.panels.solved(self.evaluated)
 
     @property
     def validation_success(self) -> float | None:
@@ -290,7 +296,7 @@ class EngineRun:
                 raise Interrupted
 
         found = self.trainer.sampler.rollouts(rows, validate=True, progress=progress)
-        episodes = [rollout.episode for rollout in found]
+        self.evaluated = episodes = [rollout.episode for rollout in found]
         state.wall_s += time.monotonic() - begun
         state.count(episodes)
         self.saver.store_episodes(f"val_{name}_step{self.step:06d}", episodes)
