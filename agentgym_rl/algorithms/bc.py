@@ -76,8 +76,12 @@ class Cloning(Algorithm[AlgorithmConfig]):
 
 def demonstrated(run: Run) -> list[Row]:
     """Rows of all demonstrations."""
-    keys = {"observations": run.observation_weight, "learn_invalid": run.learn_invalid}
-    return [row for rollout in run.demonstrations for row in rollout.imitation(**keys)]
+    observations, learn_invalid = run.observation_weight, run.learn_invalid
+    return [
+        row
+        for rollout in run.demonstrations
+        for row in rollout.imitation(observations=observations, learn_invalid=learn_invalid)
+    ]
 
 
 class BC(Algorithm[AlgorithmConfig]):
