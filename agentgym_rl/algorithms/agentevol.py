@@ -21,7 +21,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
-from agentgym_rl.algorithms.base import LOADED, Algorithm, Metrics, Needs, Rollout, Run, Weights
+from agentgym_rl.algorithms.base import LOADED, Metrics, Needs, OnlineAlgorithm, Rollout, Run, Weights
 from agentgym_rl.algorithms.bc import demonstrated
 from agentgym_rl.algorithms.checks import at_least
 from agentgym_rl.algorithms.config import OnlineConfig, operational
@@ -116,7 +116,7 @@ class Success:
     """Of each segment, the responses that are context alone."""
 
 
-class AgentEvol(Algorithm[AgentEvolConfig]):
+class AgentEvol(OnlineAlgorithm[AgentEvolConfig]):
     """A round is one unit of exploration and ``epochs`` units of learning."""
 
     Config = AgentEvolConfig
@@ -147,10 +147,6 @@ class AgentEvol(Algorithm[AgentEvolConfig]):
     @property
     def units(self) -> int:
         return self.steps * (1 + self.config.epochs)
-
-    @property
-    def steps(self) -> int:
-        return self.config.steps
 
     def begin(self, run: Run) -> None:
         self.best = run.validation_success

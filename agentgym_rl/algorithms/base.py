@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Generic, Literal, Protocol, TypeVar
 
-from agentgym_rl.algorithms.config import AlgorithmConfig
+from agentgym_rl.algorithms.config import AlgorithmConfig, OnlineConfig
 from agentgym_rl.algorithms.losses.base import Loss
 from agentgym_rl.algorithms.model import POLICY, Model, check_names
 from agentgym_rl.algorithms.rows import Row, Stream, imitation, refused
@@ -284,7 +284,7 @@ class Run(Protocol):
         have their tokens can be learned from at any time, in between, too.
 
         Args:
-            lr: learning rate; that of the run's schedule is ``config.optimizer.rate(config.lr, number, units)``.
+            lr: learning rate; :meth:`OnlineAlgorithm.rate` has that of the run's schedule.
             mini_batch: of an update: tasks, of rows of a batch; else rows, or pairs for a loss of pairs.
             epochs: passes over the rows.
             updates: of rows that have their tokens: so many mini-batches, in place of whole passes.
@@ -373,6 +373,7 @@ class Run(Protocol):
 # algorithms
 
 C = TypeVar("C", bound=AlgorithmConfig)
+Online = TypeVar("Online", bound=OnlineConfig)
 
 
 class Algorithm(ABC, Generic[C]):
@@ -425,3 +426,21 @@ class Algorithm(ABC, Generic[C]):
         """The inverse of :meth:`state_dict`."""
         if state:
             raise ValueError(f"{type(self).__name__} keeps no state, got {', '.join(sorted(state))}")
+
+
+class OnlineAlgorithm(Algorithm[Online]):
+    """An algorithm with steps or rounds; each is a unit where :attr:`units` says nothing else."""
+
+    Config: ClassVar[type[OnlineConfig]] = OnlineConfig
+
+    @property
+    def units(self) -> int:
+        return self.steps
+
+    @property
+    def steps(self) -> int:
+        return self.config.steps
+
+    def rate(self, number: int) -> float:
+        """Learning rate of step ``number``, from 0, by the schedule of the configuration."""
+        return self.config.optimizer.rate(self.config.lr, number, self.steps)

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random
 
-from agentgym_rl.algorithms.base import Algorithm, Metrics, Needs, Run
+from agentgym_rl.algorithms.base import Metrics, Needs, OnlineAlgorithm, Run
 from agentgym_rl.algorithms.checks import above, at_least
 from agentgym_rl.algorithms.config import OnlineConfig
 from agentgym_rl.algorithms.losses.dpo import Preference, PreferenceConfig
@@ -46,7 +46,7 @@ class DPOConfig(OnlineConfig):
         above(self, 0, "beta")
 
 
-class DPO(Algorithm[DPOConfig]):
+class DPO(OnlineAlgorithm[DPOConfig]):
     """Roll out, pair, learn the preference."""
 
     Config = DPOConfig
@@ -54,10 +54,6 @@ class DPO(Algorithm[DPOConfig]):
     @classmethod
     def needs(cls, config: DPOConfig) -> Needs:
         return Needs(samples_per_task=2, full_context="algorithm=dpo", rows_together=2)
-
-    @property
-    def units(self) -> int:
-        return self.config.steps
 
     def unit(self, run: Run, number: int) -> Metrics:
         config, seed = self.config, f"{run.seed}:dpo:{run.step}"
@@ -72,7 +68,7 @@ class DPO(Algorithm[DPOConfig]):
         learned = run.learn(
             [row for pair in chosen for index in pair for row in counted[index].rows({})],
             Preference(PreferenceConfig(beta=config.beta)),
-            lr=config.optimizer.rate(config.lr, number, self.units),
+            lr=self.rate(number),
             mini_batch=min(config.mini_batch_pairs, len(chosen)),
             epochs=config.epochs,
             seed=seed,

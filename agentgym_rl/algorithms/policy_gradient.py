@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, TypeVar
 
-from agentgym_rl.algorithms.base import Algorithm, Metrics, Needs, Rollout, Run, groups
+from agentgym_rl.algorithms.base import Metrics, Needs, OnlineAlgorithm, Rollout, Run, groups
 from agentgym_rl.algorithms.config import GroupConfig, PolicyGradientConfig
 from agentgym_rl.algorithms.diagnostics import diagnostics
 from agentgym_rl.algorithms.losses import loss_of
@@ -20,7 +20,7 @@ Credit = Sequence[Stream]
 P = TypeVar("P", bound=PolicyGradientConfig)
 
 
-class PolicyGradient(Algorithm[P]):
+class PolicyGradient(OnlineAlgorithm[P]):
     """A training step: the rollouts of its tasks, an advantage for each, one policy update.
 
     A subclass writes :meth:`credit`, or names one of verl's estimators in :meth:`needs`. Its episodes have shaped
@@ -46,13 +46,9 @@ class PolicyGradient(Algorithm[P]):
             },
         )
 
-    @property
-    def units(self) -> int:
-        return self.config.steps
-
     def unit(self, run: Run, number: int) -> Metrics:
         config, learnt = self.config, list[Rollout]()
-        lr = config.optimizer.rate(config.lr, number, self.units)
+        lr = self.rate(number)
         for batch in self.batches(run, number):
             rollouts = self.shaped(batch, run.response_tokens)
             run.learn(self.rows(rollouts), self.loss, lr=lr, mini_batch=config.mini_batch_tasks, epochs=config.epochs)

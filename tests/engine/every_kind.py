@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from agentgym_rl.algorithms.base import Algorithm, Metrics, Needs, Run
+from agentgym_rl.algorithms.base import Metrics, Needs, OnlineAlgorithm, Run
 from agentgym_rl.algorithms.config import PolicyGradientConfig
 from agentgym_rl.algorithms.grpo import relative
 from agentgym_rl.algorithms.losses.clipped import ClippedConfig
@@ -20,7 +20,7 @@ class EveryKindConfig(PolicyGradientConfig):
     loss: VanillaConfig = field(default_factory=VanillaConfig)
 
 
-class EveryKind(Algorithm[EveryKindConfig]):
+class EveryKind(OnlineAlgorithm[EveryKindConfig]):
     """Imitate, learn from a batch, prefer, and learn from rollouts with their tokens."""
 
     Config = EveryKindConfig
@@ -28,10 +28,6 @@ class EveryKind(Algorithm[EveryKindConfig]):
     @classmethod
     def needs(cls, config: EveryKindConfig) -> Needs:
         return Needs(samples_per_task=2)
-
-    @property
-    def units(self) -> int:
-        return self.config.steps
 
     def unit(self, run: Run, number: int) -> Metrics:
         config, metrics = self.config, dict[str, float]()

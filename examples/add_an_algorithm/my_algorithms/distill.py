@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from omegaconf import MISSING
 
-from agentgym_rl.algorithms.base import Algorithm, Metrics, Needs, Run
+from agentgym_rl.algorithms.base import Metrics, Needs, OnlineAlgorithm, Run
 from agentgym_rl.algorithms.config import PolicyGradientConfig
 from agentgym_rl.algorithms.losses.base import Tokens
 from agentgym_rl.algorithms.losses.vanilla import Vanilla, VanillaConfig
@@ -59,7 +59,7 @@ class DistillConfig(PolicyGradientConfig):
     """PPO's, whose advantages are those above."""
 
 
-class Distill(Algorithm[DistillConfig]):
+class Distill(OnlineAlgorithm[DistillConfig]):
     """Roll out, score with the teacher, learn."""
 
     Config = DistillConfig
@@ -68,13 +68,9 @@ class Distill(Algorithm[DistillConfig]):
     def needs(cls, config: DistillConfig) -> Needs:
         return Needs(models={"teacher": Model(start=config.teacher, key="algorithm.teacher"), **config.loss.models})
 
-    @property
-    def units(self) -> int:
-        return self.config.steps
-
     def unit(self, run: Run, number: int) -> Metrics:
         config, loss = self.config, ReverseKL(self.config.loss)
-        lr, size = config.optimizer.rate(config.lr, number, self.units), config.mini_batch_tasks
+        lr, size = self.rate(number), config.mini_batch_tasks
         for batch in run.batches(number):
             rows = run.score([row for one in batch for row in one.rows({})], by="teacher", name="teacher")
             run.learn(rows, loss, lr=lr, mini_batch=size, epochs=config.epochs)

@@ -11,7 +11,7 @@ becomes a success, which is learned from like others. It ends where it first cam
 import re
 from dataclasses import dataclass
 
-from agentgym_rl.algorithms.base import Algorithm, Metrics, Run
+from agentgym_rl.algorithms.base import Metrics, OnlineAlgorithm, Run
 from agentgym_rl.algorithms.config import OnlineConfig
 from agentgym_rl.algorithms.losses.cross_entropy import CROSS_ENTROPY
 from agentgym_rl.data.episode import Episode
@@ -32,14 +32,10 @@ class HindsightConfig(OnlineConfig):
     """Of an episode with another goal; one that reached its own has 1."""
 
 
-class Hindsight(Algorithm[HindsightConfig]):
+class Hindsight(OnlineAlgorithm[HindsightConfig]):
     """Roll out, relabel what failed, imitate."""
 
     Config = HindsightConfig
-
-    @property
-    def units(self) -> int:
-        return self.config.steps
 
     def unit(self, run: Run, number: int) -> Metrics:
         rollouts = [one for one in run.rollouts(run.requests(number), "rollouts") if one.segments]
@@ -49,7 +45,7 @@ class Hindsight(Algorithm[HindsightConfig]):
         relabelled = [(episode.item_id, messages) for episode in failed if (messages := achieved(episode))]
         for item_id, messages in relabelled:
             rows += run.encode(messages, Task.parse(item_id)).imitation(self.config.weight)
-        lr, seed = self.config.optimizer.rate(self.config.lr, number, self.units), f"{run.seed}"
+        lr, seed = self.rate(number), f"{run.seed}"
         batch = self.config.mini_batch_trajectories
         metrics = run.learn(rows, CROSS_ENTROPY, lr=lr, mini_batch=batch, seed=seed, first_epoch=run.step)
         return metrics | {"hindsight/failed": len(failed), "hindsight/relabelled": len(relabelled)}

@@ -9,7 +9,7 @@ episode of :math:`T` turns has the weight :math:`r \gamma^{T - 1 - t}`, with the
 
 from dataclasses import dataclass
 
-from agentgym_rl.algorithms.base import Algorithm, Metrics, Run
+from agentgym_rl.algorithms.base import Metrics, OnlineAlgorithm, Run
 from agentgym_rl.algorithms.checks import share
 from agentgym_rl.algorithms.config import OnlineConfig
 from agentgym_rl.algorithms.losses.cross_entropy import CROSS_ENTROPY
@@ -30,14 +30,10 @@ class LateTurnsConfig(OnlineConfig):
         share(self, "gamma")
 
 
-class LateTurns(Algorithm[LateTurnsConfig]):
+class LateTurns(OnlineAlgorithm[LateTurnsConfig]):
     """Roll out, weigh the tokens of successes, learn."""
 
     Config = LateTurnsConfig
-
-    @property
-    def units(self) -> int:
-        return self.config.steps
 
     def unit(self, run: Run, number: int) -> Metrics:
         rollouts = run.rollouts(run.requests(number), "rollouts")
@@ -46,7 +42,7 @@ class LateTurns(Algorithm[LateTurnsConfig]):
         metrics = run.learn(
             [row for one in successes for row in one.rows({"cross_entropy": weights(one.episode, self.config.gamma)})],
             CROSS_ENTROPY,
-            lr=self.config.optimizer.rate(self.config.lr, number, self.units),
+            lr=self.rate(number),
             mini_batch=self.config.mini_batch_trajectories,
             seed=f"{run.seed}",
             first_epoch=run.step,

@@ -12,7 +12,7 @@ observation :math:`s'` after it is learned, and nothing else, for the next respo
 from dataclasses import dataclass
 from random import Random
 
-from agentgym_rl.algorithms.base import Algorithm, Metrics, Needs, Request, Rollout, Run
+from agentgym_rl.algorithms.base import Metrics, Needs, OnlineAlgorithm, Request, Rollout, Run
 from agentgym_rl.algorithms.config import OnlineConfig
 from agentgym_rl.algorithms.losses.cross_entropy import CROSS_ENTROPY
 from agentgym_rl.algorithms.rows import PerToken, Row
@@ -30,7 +30,7 @@ class NextStateConfig(OnlineConfig):
     """How often at most the policy is asked for another command than the expert's."""
 
 
-class NextState(Algorithm[NextStateConfig]):
+class NextState(OnlineAlgorithm[NextStateConfig]):
     """Branch off demonstrations, learn the observations."""
 
     Config = NextStateConfig
@@ -39,10 +39,6 @@ class NextState(Algorithm[NextStateConfig]):
     def needs(cls, config: NextStateConfig) -> Needs:
         return Needs(demonstrations=True, full_context="algorithm=next_state")
 
-    @property
-    def units(self) -> int:
-        return self.config.steps
-
     def unit(self, run: Run, number: int) -> Metrics:
         rng = Random(f"{run.seed}:{number}")
         known = [one for one in run.demonstrations if one.episode.env in run.replayable]
@@ -50,7 +46,7 @@ class NextState(Algorithm[NextStateConfig]):
         states = rng.sample(states, min(self.config.tasks_per_step, len(states)))
         rollouts = run.rollouts([self.branch(run, number, *state) for state in states], "branches")
         rows = [row for one in rollouts if (row := observed(one)) is not None]
-        lr, seed = self.config.optimizer.rate(self.config.lr, number, self.units), f"{run.seed}"
+        lr, seed = self.rate(number), f"{run.seed}"
         batch = self.config.mini_batch_trajectories
         metrics = run.learn(rows, CROSS_ENTROPY, lr=lr, mini_batch=batch, seed=seed, first_epoch=run.step)
         return metrics | {"next_state/branches": len(rollouts), "next_state/observations": len(rows)}

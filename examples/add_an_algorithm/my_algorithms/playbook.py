@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from agentgym_rl.algorithms.base import Algorithm, Metrics, Rollout, Run
+from agentgym_rl.algorithms.base import Metrics, OnlineAlgorithm, Rollout, Run
 from agentgym_rl.algorithms.checks import at_least
 from agentgym_rl.algorithms.config import OnlineConfig
 from agentgym_rl.algorithms.losses.cross_entropy import CROSS_ENTROPY
@@ -36,7 +36,7 @@ class PlaybookConfig(OnlineConfig):
         at_least(self, 1, "lines")
 
 
-class Playbook(Algorithm[PlaybookConfig]):
+class Playbook(OnlineAlgorithm[PlaybookConfig]):
     """Roll out with the playbook, imitate successes, add to it."""
 
     Config = PlaybookConfig
@@ -45,10 +45,6 @@ class Playbook(Algorithm[PlaybookConfig]):
         super().__init__(config)
         self.lines: dict[str, list[str]] = {}
         """By environment, the newest last."""
-
-    @property
-    def units(self) -> int:
-        return self.config.steps
 
     def prompt(self, env: str) -> str:
         lines = self.lines.get(env, [])
@@ -59,7 +55,7 @@ class Playbook(Algorithm[PlaybookConfig]):
         run.observe(rollouts)
         successes = [one for one in rollouts if one.segments and one.episode.success]
         learned = [without(run, one.episode) for one in successes] if self.config.learn_without else successes
-        lr, seed = self.config.optimizer.rate(self.config.lr, number, self.units), f"{run.seed}"
+        lr, seed = self.rate(number), f"{run.seed}"
         rows, batch = [row for one in learned for row in one.imitation()], self.config.mini_batch_trajectories
         metrics = run.learn(rows, CROSS_ENTROPY, lr=lr, mini_batch=batch, seed=seed, first_epoch=run.step)
         for one in successes:

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from agentgym_rl.algorithms.base import Algorithm, Metrics, Needs, Run
+from agentgym_rl.algorithms.base import Metrics, Needs, OnlineAlgorithm, Run
 from agentgym_rl.algorithms.config import OnlineConfig
 from agentgym_rl.algorithms.dpo import pairs
 from agentgym_rl.algorithms.losses.cross_entropy import CROSS_ENTROPY
@@ -31,7 +31,7 @@ class PreferThenImitateConfig(OnlineConfig):
     """How strongly the preference units tie the policy to the one that explored."""
 
 
-class PreferThenImitate(Algorithm[PreferThenImitateConfig]):
+class PreferThenImitate(OnlineAlgorithm[PreferThenImitateConfig]):
     """Unit 3k explores, 3k + 1 learns preferences, 3k + 2 imitates."""
 
     Config = PreferThenImitateConfig
@@ -47,11 +47,7 @@ class PreferThenImitate(Algorithm[PreferThenImitateConfig]):
 
     @property
     def units(self) -> int:
-        return 3 * self.config.steps
-
-    @property
-    def steps(self) -> int:
-        return self.config.steps
+        return 3 * self.steps
 
     def unit(self, run: Run, number: int) -> Metrics:
         phases = (self.explore, self.prefer, self.imitate)
@@ -81,9 +77,6 @@ class PreferThenImitate(Algorithm[PreferThenImitateConfig]):
         rows = [imitation(example) for example in (*demonstrated, *self.successes)]
         lr, seed = self.rate(number), f"{run.seed}:imitate"
         return run.learn(rows, CROSS_ENTROPY, lr=lr, mini_batch=self.config.mini_batch, seed=seed, first_epoch=number)
-
-    def rate(self, number: int) -> float:
-        return self.config.optimizer.rate(self.config.lr, number, self.steps)
 
     def state_dict(self) -> dict[str, Any]:
         pairs_found = [[asdict(preferred), asdict(rejected)] for preferred, rejected in self.pairs]

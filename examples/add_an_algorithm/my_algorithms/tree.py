@@ -15,7 +15,7 @@ from itertools import islice, pairwise
 from random import Random
 from statistics import fmean
 
-from agentgym_rl.algorithms.base import Algorithm, Metrics, Needs, Rollout, Run, groups
+from agentgym_rl.algorithms.base import Metrics, Needs, OnlineAlgorithm, Rollout, Run, groups
 from agentgym_rl.algorithms.config import OnlineConfig
 from agentgym_rl.algorithms.losses.vanilla import Vanilla, VanillaConfig
 from agentgym_rl.algorithms.rows import Row
@@ -36,7 +36,7 @@ class TreeConfig(OnlineConfig):
     """Branches of each."""
 
 
-class Tree(Algorithm[TreeConfig]):
+class Tree(OnlineAlgorithm[TreeConfig]):
     """Roll out, branch, compare, learn."""
 
     Config = TreeConfig
@@ -44,10 +44,6 @@ class Tree(Algorithm[TreeConfig]):
     @classmethod
     def needs(cls, config: TreeConfig) -> Needs:
         return Needs(full_context="algorithm=tree", samples_per_task=2)
-
-    @property
-    def units(self) -> int:
-        return self.config.steps
 
     def unit(self, run: Run, number: int) -> Metrics:
         config, rows = self.config, list[Row]()
@@ -67,7 +63,7 @@ class Tree(Algorithm[TreeConfig]):
             rows += [row for branch in there for row in branch.rows({"advantage": branch.episode.reward - value})]
         dropped = len(points) * config.branches - len(rows)
         rows += [row for root in roots for row in root.rows({"advantage": advantages(values[id(root)])})]
-        lr, loss = config.optimizer.rate(config.lr, number, self.units), Vanilla(VanillaConfig())
+        lr, loss = self.rate(number), Vanilla(VanillaConfig())
         learned = run.learn(rows, loss, lr=lr, mini_batch=config.mini_batch_episodes, epochs=config.epochs)
         return learned | {"tree/points": len(points), "tree/dropped": dropped}
 
