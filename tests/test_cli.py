@@ -283,7 +283,6 @@ def test_a_shell_completes_runs(tmp_path, monkeypatch):
         (["resume", "runs/x"], "the command that began a run resumes it"),
         (["train", "experiment=smoke", "--algorithm", "grpo"], "write it as a key: algorithm=VALUE"),
         (["eval", "--panel=counter:test"], "write it as a key: panel=VALUE"),
-        (["train", "experiment=smoke", "--cfg", "hydra"], "write --cfg job"),
         (["eval", "panel=counter:test", "policy=runs/nope"], "policy 'runs/nope' does not exist"),
         (["collect", "counter", "--out", "x.json", "--policy", "openai:m@http://h", "--samples", 2], "same episode"),
     ],
@@ -291,6 +290,12 @@ def test_a_shell_completes_runs(tmp_path, monkeypatch):
 def test_what_others_write_gets_the_right_spelling(words, says):
     result = run(*words)
     assert result.exit_code == 2 and says in result.stderr.replace("\n", ""), result.output
+
+
+def test_another_configuration_than_the_jobs_gets_the_right_spelling():
+    pytest.importorskip("hydra")
+    result = run("train", "experiment=smoke", "--cfg", "hydra")
+    assert result.exit_code == 2 and "write --cfg job" in result.stderr.replace("\n", ""), result.output
 
 
 def test_a_misspelt_option_is_typers_to_name():

@@ -39,6 +39,7 @@ def test_the_one_that_trains_does_so_without_a_gpu(smoke_run, tmp_path, monkeypa
 
 @pytest.mark.parametrize(("gib", "size"), [(15.7, "0.5b"), (23.6, "1.5b"), (47.4, "3b"), (79.1, "3b")])
 def test_the_model_follows_from_the_memory(monkeypatch, gib, size):
+    pytest.importorskip("hydra")
     from agentgym_rl.engine.recipe import gpus
     from agentgym_rl.engine.recipe.compose import load
 
