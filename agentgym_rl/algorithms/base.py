@@ -200,6 +200,10 @@ class Run(Protocol):
         """Each demonstration as :meth:`encode` makes it."""
 
     @property
+    def general(self) -> Sequence[Rollout]:
+        """General conversations (``cloning.mix_file``), encoded as demonstrations are."""
+
+    @property
     def observation_weight(self) -> float:
         """Weight of the supervised loss on tokens the model did not write (``cloning.observation_weight``)."""
 

@@ -169,6 +169,7 @@ class Recorder:
         ]
         self.demonstrations[0].episode.turns[0].invalid = True
         self.observation_weight = config.cloning.observation_weight
+        self.general = self.demonstrations if config.cloning.mix_file else []
         self.solved = frozenset[str]()
         self.learn_invalid = config.cloning.learn_invalid
         self.response_tokens = config.model.response_tokens
@@ -310,6 +311,8 @@ KEYS: dict[str, Entry] = {
     "cloning.mini_batch_trajectories": (2, learning),
     "cloning.observation_weight": (0.5, learning),
     "cloning.learn_invalid": (False, learning),
+    "cloning.mix_file": ("talk.json", learning),
+    "cloning.mix_share": (0.8, learning, "cloning.mix_file=talk.json"),
     **{f"cloning.optimizer.{key}": entry for key, entry in OF_PASSES.items()},
     "budget.episodes": (64, reads(budget)),
     "budget.tokens": (64, reads(stages)),

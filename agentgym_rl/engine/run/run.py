@@ -62,6 +62,7 @@ class EngineRun:
     say: Callable[[str], None]
     stop: Callable[[], bool]
     """True once the user asked to stop."""
+    general: Sequence[Rollout] = ()
     texts: Texts = field(default_factory=Texts)
     """Who can be asked for texts."""
     steps: int = 0
