@@ -146,6 +146,8 @@ class Request:
     """Responses to replay first; a replay can diverge, and takes an environment of :attr:`Run.replayable`."""
     preface: str = ""
     """Text before the first observation, after :meth:`Algorithm.prompt`."""
+    prompt: str | None = None
+    """In place of :meth:`Algorithm.prompt`; None leaves that."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
