@@ -9,18 +9,22 @@
 ``pretrained``   SmolLM2-135M on goals that no training task shares: cloning, AgentEvol with its control, and GRPO
 ``pretrained_curriculum``   as ``curriculum``, with SmolLM2-135M
 
-Every arm of a study starts from the same cloned weights of its seed; panels are tasks that no choice of settings has
-seen. What the raw results hold with the same settings is not run again, and an interrupted run goes on: stop and repeat
-it as you like. Rows of older code stand, marked as stale, until they are asked for.
+Every arm of a study starts from the same cloned weights of its seed; no choice of settings has seen the panels' tasks.
+What a study is to show, with which seeds and panels, is in ``benchmarks/claims.yaml``, written before its runs;
+no other claim gets a verdict.
 
-    python benchmarks/evidence.py algorithms                    # all arms, seeds 0-4; hours on two cores
-    python benchmarks/evidence.py curriculum --seeds 0 --arms bc short
+What the raw results hold with the same settings is not run again, and an interrupted run goes on: stop and repeat it
+as you like. Rows of older code stand, marked as stale, until they are asked for.
+
+    python benchmarks/evidence.py algorithms                    # all arms and seeds of the design; hours on two cores
+    python benchmarks/evidence.py curriculum --seeds 20 --arms bc short
+    python benchmarks/evidence.py algorithms --power            # power of its claims by seeds, from the rows there are
     python benchmarks/evidence.py algorithms --page             # only write the page from the raw results
     python benchmarks/evidence.py algorithms --stale            # list rows of older code
     python benchmarks/evidence.py algorithms --renew --arms bc  # run these again, of the arms and seeds that are named
 
 Raw results and pages are those that ``benchmarks/studies.py`` names: JSON in ``benchmarks``, tables in marked blocks of
-pages in ``docs``, with pictures in ``docs/images``. The claims of all studies that do not hold are printed.
+pages in ``docs``, with pictures in ``docs/images``. The claims of all designs that do not hold are printed.
 """
 
 from __future__ import annotations
@@ -35,10 +39,12 @@ from pathlib import Path
 from statistics import mean
 from typing import Any
 
-from evidence_page import doubts, page, pictures
+from claims import DESIGNS
+from evidence_page import doubts, notes, page, pictures
+from power import table as power_table
 from rich.console import Console
 from settings_digest import digest as settings
-from staleness import told, why
+from staleness import why
 from studies import STUDIES, Study
 
 from agentgym_rl.data.files import read_jsonl, write_text
@@ -84,7 +90,9 @@ def missing(
 def composed(study: Study, arm: str, seed: int, folder: Path) -> Config:
     """The run of an arm; other code finds neither it nor its cloned weights."""
     name = f"{study.prefix}-{arm}-seed{seed}"
-    config = load([f"experiment={study.recipe}", *study.arms[arm], f"seed={seed}", f"name={name}"])
+    design = next(DESIGNS[key] for key, one in STUDIES.items() if one is study)
+    panels = design.overrides(study, seed)
+    config = load([f"experiment={study.recipe}", *study.arms[arm], *panels, f"seed={seed}", f"name={name}"])
     place = folder / code(config.envs)
     return replace(config, run=replace(config.run, dir=f"{place}/{name}", cache=f"{place}/cloned"))
 
@@ -136,10 +144,10 @@ def learning(place: Path, label: str, env: str) -> dict[str, Any]:
     return {"tokens": rows[-1]["run/tokens"], "curve": list(curve.values())}
 
 
-def _success(study: Study, stage: dict[str, Any]) -> dict[str, list[float]]:
-    """Success and number of episodes, by column."""
+def _success(study: Study, stage: dict[str, Any]) -> dict[str, list[Any]]:
+    """Success, number of episodes and success by task, by column."""
     found = {name: stage["panels"][label][env]["sampled"] for name, (label, env) in study.columns.items()}
-    return {name: [one["success"], one["n"]] for name, one in found.items()}
+    return {name: [one["success"], one["n"], one["by_task"]] for name, one in found.items()}
 
 
 def results(study: Study) -> list[dict[str, Any]]:
@@ -150,10 +158,11 @@ def results(study: Study) -> list[dict[str, Any]]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("study", choices=list(STUDIES))
-    parser.add_argument("--seeds", type=int, nargs="+", default=list(range(5)))
+    parser.add_argument("--seeds", type=int, nargs="+", help="those of the design without it")
     parser.add_argument("--arms", nargs="+", metavar="ARM", help="all of the study without it")
     parser.add_argument("--folder", type=Path, default=Path("runs/evidence"), help="of the runs")
     parser.add_argument("--page", action="store_true", help="only write the page from the raw results")
+    parser.add_argument("--power", action="store_true", help="only print the power of the claims")
     parser.add_argument("--stale", action="store_true", help="only list the rows of older code")
     parser.add_argument("--renew", action="store_true", help="also run again what older code has finished")
     options = parser.parse_args()
@@ -166,18 +175,23 @@ def main() -> None:
             if reason := why(row):
                 console.print(f"{row['arm']}, seed {row['seed']}: {reason}", highlight=False, soft_wrap=True)
         return
+    every = {name: results(one) for name, one in STUDIES.items()}
+    if options.power:
+        console.print(*power_table(options.study, every), sep="\n", highlight=False, soft_wrap=True)
+        return
+    seeds = options.seeds or list(DESIGNS[options.study].seeds)
     try:
         if not options.page:
-            run(study, options.seeds, options.arms or list(study.arms), options.folder, console, options.renew)
+            run(study, seeds, options.arms or list(study.arms), options.folder, console, options.renew)
     except (Interrupted, KeyboardInterrupt):
         console.print("stopped; the same command goes on")
         raise SystemExit(130) from None
-    rows = results(study)
-    write_text(study.page, page(study, study.page.read_text(), rows))
+    every[options.study] = results(study)
+    rows = DESIGNS[options.study].reported(every[options.study])
+    write_text(study.page, page(study.page, study.page.read_text(), every))
     pictures(study, rows)
-    every = {name: results(one) for name, one in STUDIES.items()}
-    console.print(*told(rows), sep="\n", highlight=False, soft_wrap=True)
-    console.print("what did not show:", *doubts(STUDIES, every), sep="\n", highlight=False, soft_wrap=True)
+    console.print(*notes(options.study, rows), sep="\n", highlight=False, soft_wrap=True)
+    console.print("what did not show:", *doubts(every), sep="\n", highlight=False, soft_wrap=True)
     console.print(f"raw results: {study.raw}\npage: {study.page}", highlight=False, soft_wrap=True)
 
 

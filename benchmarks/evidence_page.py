@@ -4,56 +4,103 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from statistics import mean
 from typing import Any
 
+from claims import AVERAGE, DESIGNS, on_page
 from staleness import told
-from studies import DOCS, Ordering, Side, Study
+from studies import DOCS, STUDIES, Ordering, Side, Study
 
 from agentgym_rl.eval import png
+from agentgym_rl.eval.by_seed import Panel, Panels, difference, shared, value
+from agentgym_rl.eval.crossed import crossed, crossed_p, holm
 from agentgym_rl.eval.html.chart import Chart, Line
 from agentgym_rl.eval.html.palette import ARMS
-from agentgym_rl.eval.intervals import sign_flip_p, student
 
 Rows = Sequence[Mapping[str, Any]]
+Found = Mapping[int, Panels]
+"""By seed."""
 
 
-def values(rows: Rows, side: Side, column: str) -> dict[int, float]:
-    """Success in percent by seed."""
+def seeds_of(study: Study, rows: Rows, side: Side, columns: Sequence[str]) -> dict[int, Panels]:
+    """Success on the columns by seed, each with the same weight; seeds that have all of them."""
+    found = [_column(study, rows, side, column, 1 / len(columns)) for column in columns]
+    return {seed: tuple(one[seed] for one in found) for seed in found[0] if all(seed in one for one in found)}
+
+
+def _column(study: Study, rows: Rows, side: Side, column: str, weight: float) -> dict[int, Panel]:
     arm, _, stage = (side if isinstance(side, str) else side[column]).partition("/")
     key = "control" if stage else "success"
-    return {row["seed"]: 100 * row[key][column][0] for row in rows if row["arm"] == arm and row[key] is not None}
+    own = {row["seed"]: row[key][column] for row in rows if row["arm"] == arm and row[key] is not None}
+    return {seed: _panel(found, study.samples.get(column, 1), weight) for seed, found in own.items()}
 
 
-def averages(rows: Rows, side: Side, columns: Sequence[str]) -> dict[int, float]:
-    """Mean over columns by seed."""
-    found = [values(rows, side, column) for column in columns]
-    return {seed: mean(one[seed] for one in found) for seed in found[0] if all(seed in one for one in found)}
+def _panel(found: Sequence[Any], samples: int, weight: float) -> Panel:
+    """From success, number of episodes and, in newer rows, success by task."""
+    success, episodes, *by_task = found
+    tasks = sum(one is not None for one in by_task[0]) if by_task else episodes // samples
+    return Panel.of(success, tasks, by_task[0] if by_task else None, weight)
 
 
-def paired(better: Mapping[int, float], worse: Mapping[int, float]) -> list[float]:
-    return [better[seed] - worse[seed] for seed in sorted(better.keys() & worse.keys())]
+def differences(study: Study, rows: Rows, one: Ordering, columns: Sequence[str]) -> dict[int, Panels]:
+    """Between the two sides, on the seeds that both have."""
+    better, worse = (seeds_of(study, rows, side, columns) for side in (one.better, one.worse))
+    return {seed: difference(better[seed], worse[seed]) for seed in sorted(better.keys() & worse.keys())}
 
 
-def cell(found: Sequence[float], signed: bool = False) -> str:
-    """Mean and half of Student's 95% interval over seeds, which is symmetric."""
+def cell(found: Found, signed: bool = False) -> str:
+    """Mean and half of the 95% interval over seeds and tasks, which is symmetric; in percent."""
     if not found:
         return ""
-    text = f"{mean(found):{'+' if signed else ''}.1f}"
+    by_seed = [100 * value(panels) for panels in found.values()]
+    text = f"{round(mean(by_seed), 1) + 0.0:{'+' if signed else ''}.1f}"
     if len(found) > 1:
-        low, high = student(found)
+        low, high = crossed(by_seed, 100**2 * shared(list(found.values())))
         text += f" ±{(high - low) / 2:.1f}"
     return text
 
 
-def verdict(differences: Sequence[float]) -> str:
-    """What the paired 95% interval of the average says."""
-    if len(differences) < 3:
-        return "too few seeds"
-    low, high = student(differences)
-    return "holds" if low > 0 else "reversed" if high < 0 else "not shown"
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Of a claim that the design names."""
+
+    on: str
+    p: float | None
+    """Corrected for all claims of the page (Holm); None with fewer than two seeds."""
+    difference: float
+    """Mean over seeds."""
+
+    def __str__(self) -> str:
+        where = "" if self.on == AVERAGE else f" on {self.on}"
+        if self.p is None:
+            return f"too few seeds{where}"
+        return ("not shown" if self.p >= 0.05 else "holds" if self.difference > 0 else "reversed") + where
+
+
+def verdicts(study: Study, every: Mapping[str, Rows]) -> dict[tuple[str, str], Verdict]:
+    """Of the claims that the designs of a page name, by study and claim; of the others there is none.
+
+    Args:
+        every: rows by study.
+    """
+    names = on_page(study)
+    found = []
+    for name, claim in names:
+        own = STUDIES[name]
+        found.append(differences(own, DESIGNS[name].reported(every[name]), claim.ordering, claim.columns(own)))
+    by_seed = [[value(panels) for panels in one.values()] for one in found]
+    known = [
+        crossed_p(own, shared(list(one.values()))) if len(own) > 1 else None
+        for own, one in zip(by_seed, found, strict=True)
+    ]
+    corrected = holm([1.0 if p is None else p for p in known])
+    return {
+        (name, claim.ordering.claim): Verdict(claim.column, p and corrected[number], mean(own) if own else 0.0)
+        for number, ((name, claim), p, own) in enumerate(zip(names, known, by_seed, strict=True))
+    }
 
 
 def arms_table(study: Study, rows: Rows) -> Iterator[str]:
@@ -64,14 +111,14 @@ def arms_table(study: Study, rows: Rows) -> Iterator[str]:
     yield f"| arm | seeds | {' | '.join([*columns, 'average', *spent])} |"
     yield f"|---|---|{'---|' * (len(columns) + 1 + len(spent))}"
     for side in [side for arm in study.arms for side in (arm, f"{arm}/control")]:
-        found = averages(rows, side, columns)
+        found = seeds_of(study, rows, side, columns)
         if not found:
             continue
-        cells = [cell(list(values(rows, side, column).values())) for column in columns]
+        cells = [cell(seeds_of(study, rows, side, [column])) for column in columns]
         arm, _, control = side.partition("/")
         own = [row for row in rows if row["arm"] == arm]
         took = ["" if control else _mean(form, [row[key] for row in own]) for key, form in spent.items()]
-        yield f"| {side} | {len(found)} | {' | '.join([*cells, cell(list(found.values())), *took])} |"
+        yield f"| {side} | {len(found)} | {' | '.join([*cells, cell(found), *took])} |"
 
 
 def _mean(form: str, values: Sequence[float | None]) -> str:
@@ -79,54 +126,71 @@ def _mean(form: str, values: Sequence[float | None]) -> str:
     return form.format(mean(known)) if known else ""
 
 
-def orderings_table(study: Study, rows: Rows, name: str) -> Iterator[str]:
-    """Paired differences in percentage points."""
+def orderings_table(study: Study, rows: Rows, name: str, judged: Mapping[str, Verdict]) -> Iterator[str]:
+    """Paired differences in percentage points.
+
+    Args:
+        judged: by claim.
+    """
     columns = [] if name in study.averaged else list(study.columns)
     heads = ["claim", *columns, "average", "seeds in favour", "p", "verdict"]
     yield f"| {' | '.join(heads)} |"
     yield f"|{'---|' * len(heads)}"
     for one in study.orderings[name]:
-        found = differences(study, rows, one)
+        found = differences(study, rows, one, list(study.columns))
         if not found:
             continue
-        cells = [
-            cell(paired(values(rows, one.better, column), values(rows, one.worse, column)), signed=True)
-            for column in columns
-        ]
-        p = f"{sign_flip_p(found):.3f}"
-        yield f"| {' | '.join([one.claim, *cells, *averaged(found), p, verdict(found)])} |"
+        cells = [cell(differences(study, rows, one, [column]), signed=True) for column in columns]
+        said = judged.get(one.claim)
+        p = "" if said is None or said.p is None else f"{said.p:.3f}"
+        yield f"| {' | '.join([one.claim, *cells, *averaged(found), p, str(said or 'exploratory')])} |"
 
 
-def differences(study: Study, rows: Rows, one: Ordering) -> list[float]:
-    """Between the averages of the two sides, seed by seed."""
-    return paired(*(averages(rows, side, list(study.columns)) for side in (one.better, one.worse)))
-
-
-def averaged(found: Sequence[float]) -> tuple[str, str]:
+def averaged(found: Found) -> tuple[str, str]:
     """Paired differences as two cells: their mean, and how many are in favour."""
-    return cell(found, signed=True), f"{sum(value > 0 for value in found)} of {len(found)}"
+    return cell(found, signed=True), f"{sum(round(value(panels), 9) > 0 for panels in found.values())} of {len(found)}"
 
 
-def doubts(studies: Mapping[str, Study], rows: Mapping[str, Rows]) -> Iterator[str]:
-    """The claims of all studies that do not hold: study, claim, average difference, seeds in favour, verdict."""
-    for name, study in studies.items():
-        for one in chain.from_iterable(study.orderings.values()):
-            found = differences(study, rows[name], one)
-            if found and verdict(found) != "holds":
-                yield " | ".join([name, one.claim, *averaged(found), verdict(found)])
+def doubts(every: Mapping[str, Rows]) -> Iterator[str]:
+    """The claims of all designs that do not hold: study, claim, difference, p, verdict."""
+    for name, study in STUDIES.items():
+        for (own, claim), said in verdicts(study, every).items():
+            if own == name and every[name] and not str(said).startswith("holds"):
+                p = "" if said.p is None else f"p {said.p:.3f}"
+                yield " | ".join([name, claim, f"{100 * said.difference:+.1f}", p, str(said)])
 
 
-def page(study: Study, text: str, rows: Rows) -> str:
-    """The page with its tables renewed; what stands around them is kept.
+def notes(study_name: str, rows: Rows) -> Iterator[str]:
+    """What a page says below a table: rows of older code, other seeds than the design's, unknown tasks."""
+    yield from told(rows)
+    design = DESIGNS[study_name].seeds
+    there = {row["seed"] for row in rows}
+    if not DESIGNS[study_name].claims:
+        yield "No claim was named beforehand."
+    elif not there <= set(design):
+        yield f"They are older than the design (`benchmarks/claims.yaml`), with other seeds than its {len(design)}."
+    elif len(there) < len(design):
+        yield f"{len(there)} of the design's {len(design)} seeds."
+    if any(len(found) < 3 for row in rows for found in row["success"].values()):
+        yield "Outcomes by task are not kept in them: intervals take the most that tasks can add."
+
+
+def page(path: Path, text: str, every: Mapping[str, Rows]) -> str:
+    """A page with its tables renewed; what stands around them is kept.
 
     Raises:
         ValueError: it has no place for one of them.
     """
-    stale = told(rows)
-    tables = {study.table: chain(arms_table(study, rows), [""] * bool(stale), stale)}
-    tables |= {name: orderings_table(study, rows, name) for name in study.orderings}
-    for name, lines in tables.items():
-        text = with_table(text, name, "\n".join(lines) if rows else "No results yet.", study.page)
+    for name, study in STUDIES.items():
+        if study.page != path:
+            continue
+        rows = DESIGNS[name].reported(every[name])
+        judged = {claim: said for (own, claim), said in verdicts(study, every).items() if own == name}
+        said = list(notes(name, rows))
+        tables = {study.table: chain(arms_table(study, rows), [""] * bool(said), said)}
+        tables |= {table: orderings_table(study, rows, table, judged) for table in study.orderings}
+        for table, lines in tables.items():
+            text = with_table(text, table, "\n".join(lines) if rows else "No results yet.", path)
     return text
 
 

@@ -46,6 +46,8 @@ class Study:
     """The page's table of success and cost of every arm."""
     averaged: frozenset[str] = frozenset()
     """The tables of orderings that show the average over columns alone."""
+    samples: Mapping[str, int] = field(default_factory=dict)
+    """Episodes a task that the recipe's panel of a column has, where they are several."""
 
 
 # which algorithm
@@ -215,6 +217,7 @@ MIXTURE = Study(
     raw=HERE / "mixture.json",
     page=DOCS / "mixture.md",
     averaged=frozenset({"mixture"}),
+    samples={"middle-rooms": 4, "middle-perfect": 4},
 )
 
 # a pretrained model
@@ -229,6 +232,7 @@ PRETRAINED = Study(
             Ordering("AgentEvol > BC", "agentevol", "bc"),
             Ordering("AgentEvol > its control", "agentevol", "agentevol/control"),
             Ordering("GRPO > BC", "grpo", "bc"),
+            Ordering("GRPO > its control", "grpo", "grpo/control"),
             Ordering("AgentEvol > GRPO", "agentevol", "grpo"),
         ]
     },
@@ -236,6 +240,7 @@ PRETRAINED = Study(
     page=DOCS / "pretrained.md",
     watched=("validation", "textcraft"),
     curves={"pretrained": ["agentevol", "grpo"]},
+    samples={"unseen_goals": 2, "new_mazes": 2},
 )
 
 # a pretrained model, which horizon
@@ -247,8 +252,9 @@ PRETRAINED_HORIZONS = {
 }
 
 PRETRAINED_CURRICULUM = of_horizons(
-    PRETRAINED_HORIZONS, "pretrained_horizon", "smollm2-horizon", page=DOCS / "pretrained.md", table="horizon_arms"
-)
+    PRETRAINED_HORIZONS, "pretrained_horizon", "smollm2-horizon", page=DOCS / "pretrained.md", table="horizon_arms",
+    samples={"near": 2, "middle": 2, "far": 2},
+)  # fmt: skip
 
 # what training in one environment does for the others
 
@@ -302,6 +308,7 @@ TRANSFER = Study(
     raw=HERE / "transfer.json",
     page=DOCS / "transfer.md",
     averaged=frozenset({"sequence"}),
+    samples=dict.fromkeys(NEIGHBOURS, 2),
 )
 
 # where groups begin

@@ -1,6 +1,7 @@
 """The pages of benchmarks/evidence.py, from made-up results."""
 
 import json
+import re
 import sys
 from functools import cache
 from pathlib import Path
@@ -14,11 +15,14 @@ sys.path.insert(0, str(ROOT / "benchmarks"))
 
 import evidence  # noqa: E402
 import evidence_page as pages  # noqa: E402
+from claims import DESIGNS, on_page  # noqa: E402
+from power import power  # noqa: E402
 from staleness import told, why  # noqa: E402
 from studies import ALGORITHMS, ALONE, DOCS, HORIZONS, SINGLE, STUDIES  # noqa: E402
 
 from agentgym_rl.engine.recipe.digest import code  # noqa: E402
 from agentgym_rl.engine.recipe.resolved import Resolved  # noqa: E402
+from agentgym_rl.eval.by_seed import value  # noqa: E402
 
 
 def row(arm, seed, textcraft, babyai, maze, control=None):
@@ -42,48 +46,123 @@ ROWS = [
 ]
 
 
-def test_values_and_averages():
-    def averages(side):
-        return pages.averages(ROWS, side, list(ALGORITHMS.columns))
+def every(rows, name="algorithms"):
+    return {one: rows if one == name else [] for one in STUDIES}
 
-    assert pages.values(ROWS, "bc", "textcraft") == {0: 10.0, 1: 20.0}
-    assert averages("bc") == pytest.approx({0: 40.0, 1: 50.0})
-    assert averages("evol/control") == pytest.approx({0: 40.0, 1: 60.0})
-    assert averages("bc/control") == {}
+
+def percents(found):
+    return {seed: pytest.approx(100 * value(panels)) for seed, panels in found.items()}
+
+
+def test_success_by_seed():
+    def average(side):
+        return percents(pages.seeds_of(ALGORITHMS, ROWS, side, list(ALGORITHMS.columns)))
+
+    assert percents(pages.seeds_of(ALGORITHMS, ROWS, "bc", ["textcraft"])) == {0: 10.0, 1: 20.0}
+    assert average("bc") == {0: 40.0, 1: 50.0}
+    assert average("evol/control") == {0: 40.0, 1: 60.0}
+    assert average("bc/control") == {}
     # alone: each environment from its own arm, on the seeds that have all three
-    assert averages(SINGLE) == pytest.approx({0: 50.0})
+    assert average(SINGLE) == {0: 50.0}
 
 
-def test_cells_and_verdicts():
-    # mean 11, sd sqrt(2), half width 12.706 * 1 = 12.706
-    assert pages.cell([10.0, 12.0]) == "11.0 ±12.7"
-    assert pages.cell([10.0], signed=True) == "+10.0"
-    differences = ([9.0, 10.0, 9.5], [-9.0, -10.0, -9.5], [-1.0, 1.0, 0.0], [5.0, 5.1])
-    assert [pages.verdict(found) for found in differences] == [
-        "holds", "reversed", "not shown", "too few seeds",
-    ]  # fmt: skip
+def test_cells_have_the_interval_over_seeds_and_tasks():
+    def found(*success, by_task=None):
+        panels = [pages._panel([one, 200, *([] if by_task is None else [by_task])], 2, 1.0) for one in success]
+        return {seed: (panel,) for seed, panel in enumerate(panels)}
+
+    # seeds alike, 100 tasks of which it is not known which succeed: 1.96 * sqrt(0.25 / 100)
+    assert pages.cell(found(0.5, 0.5)) == "50.0 ±9.8"
+    # all tasks alike, which says so
+    assert pages.cell(found(0.5, 0.5, by_task=[0.5] * 100)) == "50.0 ±0.0"
+    assert pages.cell(found(0.1), signed=True) == "+10.0" and pages.cell({}) == ""
+
+
+def test_only_claims_of_the_design_get_a_verdict_and_are_corrected_together():
+    same = (0.9, 0.9, 0.9)
+    seeds = [
+        one
+        for seed in range(5)
+        for one in (
+            row("evol", seed, *same, control=0.2),
+            row("bc", seed, 0.1, 0.1, 0.1),
+            row("grpo", seed, *same, control=0.9),
+        )
+    ]
+    found = {claim: said for (_, claim), said in pages.verdicts(ALGORITHMS, every(seeds)).items()}
+    assert {claim: str(said) for claim, said in found.items()} == {
+        "AgentEvol > its control": "holds", "grpo > GRPO's control": "not shown", "AgentEvol > GRPO": "not shown",
+    }  # fmt: skip
+    text = pages.page(ALGORITHMS.page, ALGORITHMS.page.read_text(), every(seeds))
+    assert re.search(r"\| AgentEvol > its control \| .* \| 0.000 \| holds \|", text)
+    assert re.search(r"\| AgentEvol > BC \| .* \|  \| exploratory \|", text)
+    alone = {claim: str(said) for (_, claim), said in pages.verdicts(ALGORITHMS, every(seeds[:3])).items()}
+    assert set(alone.values()) == {"too few seeds"}
+
+
+def test_claims_of_two_studies_on_one_page_are_corrected_together():
+    names = [name for name, _ in on_page(STUDIES["pretrained_curriculum"])]
+    assert names == ["pretrained"] * 3 + ["pretrained_curriculum"]
+    rows = {name: evidence.results(study) for name, study in STUDIES.items()}
+    one, two = (pages.verdicts(STUDIES[name], rows) for name in ("pretrained", "pretrained_curriculum"))
+    assert one == two
 
 
 def test_the_page_keeps_what_stands_around_its_tables():
     text = ALGORITHMS.page.read_text().replace("## Orderings", "## Orderings\n\nReasons.")
-    renewed = pages.page(ALGORITHMS, text, ROWS)
+    renewed = pages.page(ALGORITHMS.page, text, every(ROWS))
     assert "Reasons." in renewed
-    assert "| evol | 2 | 35.0 ±63.5 | 50.0 ±0.0 |" in renewed
-    # +20, +10, 0 on both seeds
-    assert "| AgentEvol > BC | +20.0 ±0.0 | +10.0 ±0.0 | +0.0 ±0.0 |" in renewed
-    assert "| 2 of 2 | 0.500 | too few seeds |" in renewed
-    assert pages.page(ALGORITHMS, renewed, ROWS) == renewed
+    assert "| evol | 2 | 35.0 ±63.5 | 50.0 ±9.8 |" in renewed
+    # +20, +10, 0 on both seeds; 100 tasks, of which either side may have solved others: 1.96 * sqrt(0.35 / 100)
+    assert "| AgentEvol > BC | +20.0 ±11.6 | +10.0 ±13.7 | +0.0 ±10.7 |" in renewed
+    assert pages.page(ALGORITHMS.page, renewed, every(ROWS)) == renewed
     with pytest.raises(ValueError, match="no block '<!-- table arms -->'"):
-        pages.page(ALGORITHMS, "nothing here", ROWS)
+        pages.page(ALGORITHMS.page, "nothing here", every(ROWS))
 
 
 def test_claims_that_do_not_hold_are_listed():
-    # evolution against its control: +10, 0, -26.7; sd 18.95, half width 4.303 * 18.95 / sqrt(3) = 47.1
-    third = [row("bc", 2, 0.1, 0.5, 0.8), row("evol", 2, 0.4, 0.6, 0.9, control=0.9)]
-    assert list(pages.doubts({"algorithms": ALGORITHMS}, {"algorithms": [*ROWS, *third]})) == [
-        "algorithms | AgentEvol > its control | -5.6 ±47.1 | 1 of 3 | not shown",
-        "algorithms | all environments together > each alone | +0.0 | 0 of 1 | too few seeds",
-    ]
+    lines = list(pages.doubts(every(ROWS)))
+    assert lines[0] == "algorithms | AgentEvol > its control | +5.0 | p 1.000 | not shown"
+    assert lines[1].endswith("grpo > GRPO's control | +0.0 |  | too few seeds") and len(lines) == 3
+
+
+def test_rows_of_the_design_stand_alone():
+    design = DESIGNS["algorithms"]
+    own = [row("bc", seed, 0.1, 0.1, 0.1) for seed in design.seeds]
+    assert design.reported([*ROWS, *own[:3]]) == own[:3] and design.reported(ROWS) == ROWS
+    assert design.older([*ROWS, *own]) == ROWS
+    with_tasks = [{**one, "success": {env: [0.1, 2, [0.0, 0.2]] for env in ALGORITHMS.columns}} for one in own]
+    assert not any("design" in line or "tasks" in line for line in pages.notes("algorithms", with_tasks))
+    assert "3 of the design's 8 seeds." in pages.notes("algorithms", own[:3])
+    assert any("older than the design" in line for line in pages.notes("algorithms", ROWS))
+
+
+def test_panels_of_the_design_are_those_of_its_seeds_alone():
+    ours, older = (evidence.composed(STUDIES["pretrained"], "bc", seed, Path("a")) for seed in (20, 0))
+    assert [one.envs["textcraft"].panels["unseen_goals"].samples for one in (ours, older)] == [6, 2]
+    design = DESIGNS["pretrained"]
+    assert design.size(STUDIES["pretrained"], "unseen_goals", 200) == (100, 6)
+    assert design.size(STUDIES["pretrained"], "new_mazes", 40) == (20, 2)
+
+
+def simulated(name, claim, draws):
+    design = DESIGNS[name]
+    rows = design.older(evidence.results(STUDIES[design.rows]))
+    return power(STUDIES[name], design, claim, rows, len(design.seeds), draws)
+
+
+def test_the_power_of_a_claim_is_what_its_design_says():
+    (claim,) = DESIGNS["pretrained_curriculum"].claims
+    assert simulated("pretrained_curriculum", claim, draws=200) == pytest.approx(claim.power, abs=0.08)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", STUDIES)
+def test_designs_have_power(name):
+    assert len(DESIGNS[name].claims) <= 3
+    for claim in DESIGNS[name].claims:
+        assert claim.power >= 0.8
+        assert simulated(name, claim, draws=400) == pytest.approx(claim.power, abs=0.03)
 
 
 @cache
@@ -191,7 +270,7 @@ def test_rows_of_older_code_are_stale():
     assert reasons == [
         "made before rows carried a code digest", None, "made by other code (commit c0ffee5)",
     ]  # fmt: skip
-    text = pages.page(ALGORITHMS, ALGORITHMS.page.read_text(), [old, present, other])
+    text = pages.page(ALGORITHMS.page, ALGORITHMS.page.read_text(), every([old, present, other]))
     assert "\n\n1 of 3 rows are stale: made before rows carried a code digest.\n1 of 3 rows are stale: made by" in text
     assert "stale" not in "\n".join(told([present]))
 
@@ -217,12 +296,24 @@ def test_only_the_stale_rows_that_are_asked_for_are_run_again(tmp_path, monkeypa
     assert composed_of(0).run.dir == f"{tmp_path}/{code(envs)}/evidence-bc-seed0", "older runs are not found again"
 
 
+def test_numbers_with_an_interval_are_those_of_the_tables():
+    """In README and on the studies' pages, whose tables are written from the raw results."""
+    block, number = re.compile(r"<!-- table .*?<!-- end -->", re.DOTALL), r"(\d+\.\d)(?: points)? \(?±(\d+\.\d)"
+    texts = {page: page.read_text() for page in {study.page for study in STUDIES.values()}}
+    known = {found for text in texts.values() for table in block.findall(text) for found in re.findall(number, table)}
+    texts[ROOT / "README.md"] = (ROOT / "README.md").read_text()
+    said = {(page.name, found) for page, text in texts.items() for found in re.findall(number, block.sub("", text))}
+    assert len(said) > 10
+    assert {(page, found) for page, found in said if found not in known} == set()
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", STUDIES)
 def test_pages_and_raw_results_in_the_repository_are_of_its_settings(name):
     study = STUDIES[name]
     rows, text = evidence.results(study), study.page.read_text()
-    assert pages.page(study, text, rows) == text, f"python benchmarks/evidence.py {name} --page renews it"
+    known = {one: evidence.results(own) for one, own in STUDIES.items()}
+    assert pages.page(study.page, text, known) == text, f"python benchmarks/evidence.py {name} --page renews it"
     assert not rows or all((DOCS / "images" / f"{picture}.png").is_file() for picture in study.curves)
     for row in rows:
         if row["seed"] == 0:

@@ -18,10 +18,11 @@ from agentgym_rl.api.training import run_command
 from agentgym_rl.data.files import write_text
 from agentgym_rl.envs.extras import needs
 from agentgym_rl.envs.tables import json_object
+from agentgym_rl.eval.by_seed import Panel, shared
+from agentgym_rl.eval.crossed import crossed
 from agentgym_rl.eval.evaluation import result as results
 from agentgym_rl.eval.evaluation.rules import flat
 from agentgym_rl.eval.evaluation.scores import Measure
-from agentgym_rl.eval.intervals import student
 
 if TYPE_CHECKING:
     from agentgym_rl.engine.recipe.resolved import Resolved
@@ -41,9 +42,9 @@ class Line:
     published: float
     ours: float
     interval: tuple[float, float]
-    """95%, over seeds (Student), or over the tasks of the panel where there is one seed."""
+    """95%, over seeds and tasks, or over the tasks of the panel where there is one seed."""
     over: str
-    """seeds or tasks."""
+    """seeds and tasks, or tasks."""
     by_seed: Mapping[int, float]
 
     @property
@@ -213,10 +214,9 @@ class Reproduction:
         )
 
     def _lines(self, weights: str, evaluated: Mapping[int, results.Result]) -> Iterator[Line]:
-        scores = {seed: found.envs() for seed, found in evaluated.items()}
         for env, published in self.target.arm.values.items():
             measure = self.target.protocol.measure(env)
-            found: dict[int, Measure] = {seed: getattr(own[env], measure) for seed, own in scores.items() if env in own}
+            found = {seed: own for seed, own in evaluated.items() if env in own.by_env}
             if found:
                 yield _line(env, weights, measure, published, found)
 
@@ -236,16 +236,24 @@ def reproduce(name: str, *changes: str, out: Path | None = None, quiet: bool = F
     return found.run(quiet)
 
 
-def _line(env: str, weights: str, measure: str, published: float, found: Mapping[int, Measure]) -> Line:
-    by_seed = {seed: 100 * one.value for seed, one in found.items()}
-    values = list(by_seed.values())
-    if len(values) > 1:
-        low, high = student(values)
-        over = "seeds"
+def _line(env: str, weights: str, measure: str, published: float, found: Mapping[int, results.Result]) -> Line:
+    scores: dict[int, Measure] = {seed: getattr(one.envs()[env], measure) for seed, one in found.items()}
+    by_seed = {seed: 100 * score.value for seed, score in scores.items()}
+    if len(scores) > 1:
+        panels = [
+            (Panel.of(scores[seed].value, scores[seed].n, _by_task(one, env, measure)),) for seed, one in found.items()
+        ]
+        interval, over = crossed([score.value for score in scores.values()], shared(panels)), "seeds and tasks"
     else:
-        low, high = (100 * bound for bound in next(iter(found.values())).ci95)
-        over = "tasks"
-    return Line(env, weights, measure, published, fmean(values), (max(0.0, low), min(100.0, high)), over, by_seed)
+        interval, over = next(iter(scores.values())).ci95, "tasks"
+    low, high = (100 * min(1.0, max(0.0, bound)) for bound in interval)
+    return Line(env, weights, measure, published, fmean(by_seed.values()), (low, high), over, by_seed)
+
+
+def _by_task(found: results.Result, env: str, measure: str) -> list[float | None]:
+    """Mean over the samples of each task that count."""
+    samples = [[one for one in getattr(outcome, measure) if one is not None] for outcome in found.by_env[env]]
+    return [fmean(own) if own else None for own in samples]
 
 
 def _cost(folders: Iterable[Path]) -> Cost:

@@ -89,7 +89,7 @@ def _rows(summary: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         for panel, envs in panels.items():
             for env, by_decoding in envs.items():
                 for decoding, score in ({"": by_decoding} if "success" in by_decoding else by_decoding).items():
-                    figures = {key: value for key, value in score.items() if key != "ci95"}
+                    figures = {key: value for key, value in score.items() if key not in ("ci95", "by_task")}
                     low, high = score["ci95"] or (None, None)
                     where = {"stage": stage, "panel": panel, "env": env, "decoding": decoding or None}
                     yield {**where, "success_low": low, "success_high": high, **figures}

@@ -4,7 +4,6 @@ scipy is imported when a function is called: reading scores and listing commands
 """
 
 from collections.abc import Sequence
-from statistics import fmean, stdev
 from typing import Any
 
 from agentgym_rl.envs.extras import needs
@@ -42,18 +41,6 @@ def wilson(successes: int, n: int) -> Interval:
         return 0.0, 1.0
     low, high = stats().binomtest(successes, n).proportion_ci(method="wilson")
     return float(low), float(high)
-
-
-def student(values: Sequence[float]) -> Interval:
-    """Student's 95% interval of the mean of at least two values.
-
-    Raises:
-        ValueError: there are fewer than two values, so that their spread is unknown.
-    """
-    if len(values) < 2:
-        raise ValueError(f"an interval over {len(values)} values is unknown; it needs at least two")
-    margin = float(stats().t.ppf(0.975, len(values) - 1)) * stdev(values) / len(values) ** 0.5
-    return fmean(values) - margin, fmean(values) + margin
 
 
 def bootstrap(values: Sequence[float], seed: str, draws: int = DRAWS) -> Interval:

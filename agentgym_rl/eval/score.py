@@ -31,9 +31,13 @@ class Score:
     turns: float | None
     error_rate: float | None
     """Episodes that failed outside the agent, as a share of all."""
+    by_task: tuple[float | None, ...]
+    """Success of each task, by item id; None where none of its episodes counts."""
 
     def to_dict(self) -> dict[str, Any]:
-        return {**asdict(self), "ci95": None if self.ci95 is None else list(self.ci95)}
+        return {
+            **asdict(self), "ci95": None if self.ci95 is None else list(self.ci95), "by_task": list(self.by_task),
+        }  # fmt: skip
 
 
 def score(episodes: Sequence[Episode], seed: str) -> Score:
@@ -46,11 +50,11 @@ def score(episodes: Sequence[Episode], seed: str) -> Score:
     for episode in episodes:
         if episode.ending.counts:
             tasks.setdefault(episode.item_id, []).append(episode)
-    success = [fmean(episode.success for episode in tasks[item_id]) for item_id in sorted(tasks)]
+    success = {item_id: fmean(episode.success for episode in tasks[item_id]) for item_id in sorted(tasks)}
     n = sum(map(len, tasks.values()))
     return Score(
-        success=fmean(success) if tasks else None,
-        ci95=share_interval(success, seed) if tasks else None,
+        success=fmean(success.values()) if tasks else None,
+        ci95=share_interval(list(success.values()), seed) if tasks else None,
         n=n,
         tasks=len(tasks),
         reward=fmean(fmean(episode.reward for episode in episodes_of_task) for episodes_of_task in tasks.values())
@@ -60,6 +64,7 @@ def score(episodes: Sequence[Episode], seed: str) -> Score:
         if tasks
         else None,
         error_rate=1.0 - n / len(episodes) if episodes else None,
+        by_task=tuple(success.get(item_id) for item_id in sorted({episode.item_id for episode in episodes})),
     )
 
 

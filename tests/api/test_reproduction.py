@@ -78,7 +78,12 @@ def test_a_reproduction_ends_with_a_table_and_a_file(commands, tmp_path):
     result = json.loads((tmp_path / "reproductions" / NAME / "result.json").read_text())
     (line,) = result["lines"]
     # 50% and 75%: mean 62.5, sd 17.7, half width 12.706 * 12.5, cut at 0 and 100
-    assert (line["published"], line["ours"], line["interval"], line["over"]) == (86.7, 62.5, [0.0, 100.0], "seeds")
+    assert (line["published"], line["ours"], line["interval"], line["over"]) == (
+        86.7,
+        62.5,
+        [0.0, 100.0],
+        "seeds and tasks",
+    )
     assert line["by_seed"] == {"0": 50.0, "1": 75.0} and line["weights"] == "last"
     # two runs of two hours on two GPUs
     assert result["cost"] == {"gpu_hours": 8.0, "cpu_hours": 0.0, "episodes": 200, "tokens": 10_000}

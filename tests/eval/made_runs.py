@@ -16,8 +16,8 @@ Success = float | Mapping[str, float]
 
 
 def result(success: float, n: int = 100) -> dict[str, Any]:
-    return {"success": success, "ci95": list(wilson(round(success * n), n)), "n": n, "reward": success, "turns": 4.0,
-            "error_rate": 0.0}  # fmt: skip
+    return {"success": success, "ci95": list(wilson(round(success * n), n)), "n": n, "tasks": n,
+            "reward": success, "turns": 4.0, "error_rate": 0.0}  # fmt: skip
 
 
 def write_run(

@@ -44,7 +44,7 @@ def test_means_and_intervals_over_seeds(tmp_path):
     found = compare(runs(tmp_path, "grpo", (0.1, 0.3), (0.2, 0.4), (0.3, 0.8)))
     cell = found.success[arm(found, "grpo")][0]
     # 0.3, 0.4, 0.8: mean 0.5, sd 0.264575, 4.3027 * sd / sqrt(3) = 0.657242; a success rate lies in [0, 1]
-    assert (cell.mean, cell.over, cell.by_seed) == (pytest.approx(0.5), "seeds", {0: 0.3, 1: 0.4, 2: 0.8})
+    assert (cell.mean, cell.over, cell.by_seed) == (pytest.approx(0.5), "seeds and tasks", {0: 0.3, 1: 0.4, 2: 0.8})
     assert cell.interval == (0.0, 1.0)
     cell = found.success[arm(found, "bc")][0]
     assert cell.interval == (0.0, pytest.approx(0.2 + 4.302653 * 0.1 / 3**0.5, abs=1e-6))
@@ -85,13 +85,13 @@ def test_differences_are_paired_within_a_run(tmp_path):
     found = compare(runs(tmp_path, "grpo", (0.1, 0.3, 0.2), (0.2, 0.3, 0.25), (0.3, 0.6, 0.3)))
     over = {(one.arm, one.baseline): one.cells[0] for one in found.differences}
     assert list(over) == [("grpo", "bc"), ("grpo", "control"), ("control", "bc")]
-    # 0.2, 0.1, 0.3: mean 0.2, sd 0.1
+    # 0.2, 0.1, 0.3: mean 0.2, sd 0.1, t = 3.464 on 2 degrees of freedom: p 0.0742, the least of three
     cell = over["grpo", "bc"]
-    assert cell.mean == pytest.approx(0.2) and cell.p == 0.25
+    assert cell.mean == pytest.approx(0.2) and cell.p == pytest.approx(3 * 0.07418, abs=1e-4)
     assert cell.interval == pytest.approx((0.2 - 0.248414, 0.2 + 0.248414), abs=1e-6)
     # 0.1, 0.05, 0.3
     assert over["grpo", "control"].mean == pytest.approx(0.15)
-    assert "+20.0 [-5, +45] p 0.25" in text(found)
+    assert "+20.0 [-5, +45] p 0.22" in text(found)
 
 
 def test_another_arm_as_baseline_is_paired_by_seed(tmp_path):
@@ -100,7 +100,8 @@ def test_another_arm_as_baseline_is_paired_by_seed(tmp_path):
     over = {(one.arm, one.baseline): one.cells[0] for one in found.differences}
     assert set(over) == {("bc", "ppo"), ("grpo", "ppo")}
     assert over["grpo", "ppo"].by_seed == {0: pytest.approx(0.1), 1: pytest.approx(0.2)}
-    assert over["grpo", "ppo"].p == 0.5
+    # 0.1, 0.2: t = 3 on 1 degree of freedom, p 0.2048, one of two
+    assert over["grpo", "ppo"].p == pytest.approx(2 * 0.20483, abs=1e-4)
     with pytest.raises(ValueError, match="no arm 'pppo'; the arms are: bc; grpo; ppo"):
         compare(both, baseline="pppo")
 
@@ -173,8 +174,26 @@ def test_random_policy_and_oracle_stand_below_the_arms(tmp_path):
     ]  # fmt: skip
 
 
-def test_only_differences_whose_interval_excludes_0_are_bold(tmp_path):
-    clear = compare(runs(tmp_path, "grpo", (0.1, 0.5), (0.2, 0.61), (0.15, 0.56)))
+def test_tasks_that_all_seeds_share_widen_the_interval(tmp_path):
+    """Seeds that agree say nothing of other tasks; a difference that is the same on every task does."""
+    found = runs(tmp_path, "grpo", (0.2, 0.5), (0.2, 0.5), (0.2, 0.5))
+    unknown = compare(found)
+    for run in found:
+        for stage, solved in (("bc", 20), ("grpo", 50)):
+            run.stages[stage]["panels"]["new"]["toy"]["sampled"]["by_task"] = [1.0] * solved + [0.0] * (100 - solved)
+    known = compare(found)
+    half = 1.959964 * (0.25 / 99) ** 0.5
+    assert known.success[arm(known, "grpo")][0].interval == pytest.approx((0.5 - half, 0.5 + half), abs=1e-6)
+    # of 100 tasks 30 gained
+    half = 1.959964 * (0.3 * 0.7 / 99) ** 0.5
+    assert known.differences[0].cells[0].interval == pytest.approx((0.3 - half, 0.3 + half), abs=1e-6)
+    # at most the variances of both sides
+    half = 1.959964 * ((0.2 * 0.8 + 0.5 * 0.5) / 100) ** 0.5
+    assert unknown.differences[0].cells[0].interval == pytest.approx((0.3 - half, 0.3 + half), abs=1e-6)
+
+
+def test_only_differences_that_hold_together_are_bold(tmp_path):
+    clear = compare(runs(tmp_path, "grpo", (0.1, 0.7), (0.2, 0.81), (0.15, 0.76)))
     unclear = compare(runs(tmp_path, "ppo", (0.1, 0.2), (0.2, 0.1), (0.15, 0.6)))
     alone = compare(runs(tmp_path, "rloo", (0.1, 0.9)))
     shown = [[cell.clear for one in found.differences for cell in one.cells] for found in (clear, unclear, alone)]
@@ -201,7 +220,7 @@ def test_csv_holds_all_numbers(tmp_path):
     assert rows[1]["runs"] == "grpo0 grpo1"
     assert (float(rows[1]["episodes"]), float(rows[1]["minutes"])) == (2000, 5)
     assert float(rows[1]["per_1000_episodes"]) == pytest.approx(7.5)
-    assert float(rows[2]["mean"]) == pytest.approx(15) and float(rows[2]["p"]) == 0.5
+    assert float(rows[2]["mean"]) == pytest.approx(15) and float(rows[2]["p"]) == pytest.approx(0.20483, abs=1e-4)
     assert float(rows[2]["low"]) == pytest.approx(15 - 12.7062 * 5, abs=1e-2)  # sd of 0.2 and 0.1 over sqrt(2)
 
 
@@ -238,7 +257,7 @@ def test_run_against_run(tmp_path):
     # Wilson's intervals of 50 and 30 of 100: [0.4038, 0.5962], [0.2189, 0.3958]
     assert (cell.mean, cell.over) == (pytest.approx(0.2), "tasks")
     assert cell.interval == (pytest.approx(0.2 - 0.13578, abs=1e-4), pytest.approx(0.2 + 0.12577, abs=1e-4))
-    assert cell.clear and "runs" not in tables(found)[0].heads
+    assert cell.p is None and not cell.clear and "runs" not in tables(found)[0].heads
     own = [(one.arm, one.baseline) for one in compare(pair, by="run").differences]
     assert own == [("first", "first: bc"), ("second", "second: bc"), ("third", "third: bc")]
 

@@ -11,29 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentgym_rl.envs.core import MissingExtra
-from agentgym_rl.eval.intervals import EXACT, bootstrap, mcnemar_p, share_interval, sign_flip_p, student, wilson
+from agentgym_rl.eval.intervals import EXACT, bootstrap, mcnemar_p, share_interval, sign_flip_p, wilson
 
 SHARES = st.lists(st.sampled_from([0.0, 0.25, 0.5, 0.75, 1.0]), min_size=1, max_size=30)
-
-
-def test_students_interval_by_hand():
-    # mean 20, standard deviation 10, three values: 20 +- 4.3027 * 10 / sqrt(3)
-    assert student([10.0, 20.0, 30.0]) == pytest.approx((-4.841, 44.841), abs=1e-3)
-    assert student([0.5, 0.5]) == (0.5, 0.5)
-    with pytest.raises(ValueError, match="over 1 values"):
-        student([0.5])
-
-
-@pytest.mark.parametrize(
-    ("df", "t"),
-    [(1, 12.7062), (2, 4.3027), (3, 3.1824), (4, 2.7764), (5, 2.5706), (9, 2.2622), (30, 2.0423), (120, 1.9799)],
-)
-def test_student_has_the_quantiles_of_the_printed_table(df, t):
-    n = df + 1
-    values = [float(place % 2) for place in range(n)]
-    spread = (sum((value - fmean(values)) ** 2 for value in values) / df) ** 0.5
-    low, high = student(values)
-    assert (high - low) / 2 == pytest.approx(t * spread / n**0.5, abs=5e-5)
 
 
 def test_sign_flips_by_hand():

@@ -72,8 +72,14 @@ def test_failed_episodes_enter_only_the_error_rate():
     assert (clean.success, clean.n, clean.reward, clean.turns) == pytest.approx((1 / 3, 3, 1 / 3, 10 / 3))
     assert clean.ci95 == wilson(1, 3)
     assert (clean.error_rate, mixed.error_rate) == (0.0, 0.5)
+    assert (clean.by_task, mixed.by_task) == ((1.0, 0.0, 0.0), (1.0, 0.0, 0.0))
     assert {**mixed.to_dict(), "error_rate": 0.0} == clean.to_dict()
     assert json.loads(json.dumps(mixed.to_dict())) == mixed.to_dict()
+
+
+def test_a_task_without_an_episode_that_counts_keeps_its_place():
+    failed = [episode(Ending.TIMEOUT, task=task) for task in (0, 1)]
+    assert score([episode(Ending.TERMINATED, True, task=1), *failed], "a").by_task == (None, 1.0)
 
 
 @pytest.mark.parametrize(("episodes", "errors"), [([], None), ([episode(Ending.TIMEOUT)], 1.0)])

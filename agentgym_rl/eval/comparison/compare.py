@@ -2,15 +2,18 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from math import hypot
 from statistics import mean
 
+from agentgym_rl.eval.by_seed import Panel, Panels, difference, mean_of, shared, value
 from agentgym_rl.eval.comparison.arms import Arm, arms
 from agentgym_rl.eval.comparison.runs import Run
-from agentgym_rl.eval.intervals import sign_flip_p, student
+from agentgym_rl.eval.crossed import crossed, crossed_p, holm
 from agentgym_rl.eval.score import DECODINGS
+
+BOTH = "seeds and tasks"
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,15 +33,15 @@ class Estimate:
     mean: float
     interval: tuple[float, float] | None
     over: str
-    """What the interval is over: seeds (Student), tasks (the panel's, of single runs), or nothing."""
+    """What the interval is over: seeds and tasks (:func:`.crossed.crossed`), tasks (of single runs), or nothing."""
     by_seed: Mapping[int, float]
     p: float | None = None
-    """Sign-flip p value, of a difference over several seeds."""
+    """Of a difference over several seeds, corrected for all differences that are shown (Holm)."""
 
     @property
     def clear(self) -> bool:
-        """Whether the interval of a difference excludes 0."""
-        return self.interval is not None and not self.interval[0] <= 0 <= self.interval[1]
+        """Whether a difference holds together with all that are shown."""
+        return self.p is not None and self.p < 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +149,7 @@ def compare(
         arms=tuple(found),
         columns=columns,
         success=tuple(tuple(success(arm, column, decoding) for column in columns) for arm in found),
-        differences=tuple(of(found, against, columns, decoding)),
+        differences=_corrected(tuple(of(found, against, columns, decoding))),
         costs=tuple(_cost(arm, columns, decoding) for arm in found),
         reference=_reference(runs),
     )
@@ -239,72 +242,85 @@ def _columns(runs: Sequence[Run]) -> tuple[Column, ...]:
     return tuple(columns)
 
 
-def _value(run: Run, stage: str, column: Column, decoding: str) -> float | None:
+def _panels(run: Run, stage: str, column: Column, decoding: str) -> Panels | None:
     """Success of a run; None where it was not evaluated on every part of a column."""
-    panels = run.stages[stage]["panels"]
-    total = 0.0
+    panels, found = run.stages[stage]["panels"], []
     for env, label, weight in column.parts:
         result = panels.get(label, {}).get(env, {}).get(decoding)
         if result is None or result["n"] == 0:
             return None
-        total += weight * result["success"]
-    return total
+        found.append(Panel.of(result["success"], result["tasks"], result.get("by_task"), weight))
+    return tuple(found)
 
 
-def _by_seed(values: Sequence[tuple[int, float | None]]) -> dict[int, float]:
-    """Mean of each seed's values; a seed without any is left out."""
-    seeds = sorted({seed for seed, value in values if value is not None})
-    return {seed: mean(value for own, value in values if own == seed and value is not None) for seed in seeds}
+def _by_seed(runs: Sequence[tuple[int, Panels | None]]) -> dict[int, Panels]:
+    """Mean of each seed's runs; a seed without any is left out."""
+    seeds = sorted({seed for seed, panels in runs if panels is not None})
+    return {seed: mean_of([panels for own, panels in runs if own == seed and panels is not None]) for seed in seeds}
 
 
-def _successes(arm: Arm, column: Column, decoding: str) -> dict[int, float]:
-    return _by_seed([(run.seed, _value(run, arm.stage, column, decoding)) for run in arm.runs])
+def _successes(arm: Arm, column: Column, decoding: str) -> dict[int, Panels]:
+    return _by_seed([(run.seed, _panels(run, arm.stage, column, decoding)) for run in arm.runs])
 
 
 def success(arm: Arm, column: Column, decoding: str) -> Estimate | None:
     """Success of an arm, averaged over seeds; None where none of its runs was evaluated on all of the column."""
-    values = _successes(arm, column, decoding)
-    if not values:
+    found = _successes(arm, column, decoding)
+    if not found:
         return None
+    values = {seed: value(panels) for seed, panels in found.items()}
     centre = mean(values.values())
     if len(values) > 1:
-        low, high = student(list(values.values()))
-        return Estimate(centre, (max(0.0, low), min(1.0, high)), "seeds", values)
+        low, high = crossed(list(values.values()), shared(list(found.values())))
+        return Estimate(centre, (max(0.0, low), min(1.0, high)), BOTH, values)
     if len(column.parts) > 1:
         return Estimate(centre, None, "nothing", values)
     (env, label, _), seed = column.parts[0], next(iter(values))
-    known = [run for run in arm.runs if run.seed == seed and _value(run, arm.stage, column, decoding) is not None]
+    known = [run for run in arm.runs if run.seed == seed and _panels(run, arm.stage, column, decoding) is not None]
     bounds = [run.stages[arm.stage]["panels"][label][env][decoding]["ci95"] for run in known]
     low, high = map(mean, zip(*bounds, strict=True))  # of several runs at least as wide as that of their mean
     return Estimate(centre, (low, high), "tasks", values)
 
 
-def _gain(run: Run, stage: str, before: str | None, column: Column, decoding: str) -> float | None:
+def _gain(run: Run, stage: str, before: str | None, column: Column, decoding: str) -> Panels | None:
     """A stage minus another of the same run; None where the run lacks one of them, or of their panels."""
     if before is None or before not in run.stages:
         return None
-    mine, theirs = (_value(run, one, column, decoding) for one in (stage, before))
-    return None if mine is None or theirs is None else mine - theirs
+    mine, theirs = (_panels(run, one, column, decoding) for one in (stage, before))
+    return None if mine is None or theirs is None else difference(mine, theirs)
 
 
-def _within(arm: Arm, other: str, column: Column, decoding: str) -> dict[int, float]:
+def _within(arm: Arm, other: str, column: Column, decoding: str) -> dict[int, Panels]:
     """A stage minus another of the same run."""
     return _by_seed([(run.seed, _gain(run, arm.stage, other, column, decoding)) for run in arm.runs])
 
 
-def _between(arm: Arm, other: Arm, column: Column, decoding: str) -> dict[int, float]:
+def _between(arm: Arm, other: Arm, column: Column, decoding: str) -> dict[int, Panels]:
     """An arm minus another on the seeds both have."""
     mine, theirs = (_successes(one, column, decoding) for one in (arm, other))
-    return {seed: mine[seed] - theirs[seed] for seed in mine if seed in theirs}
+    return {seed: difference(mine[seed], theirs[seed]) for seed in mine if seed in theirs}
 
 
-def _paired(values: Mapping[int, float]) -> Estimate | None:
-    if not values:
+def _paired(found: Mapping[int, Panels]) -> Estimate | None:
+    if not found:
         return None
-    differences = list(values.values())
-    if len(differences) < 2:
-        return Estimate(differences[0], None, "nothing", values)
-    return Estimate(mean(differences), student(differences), "seeds", values, sign_flip_p(differences))
+    values = {seed: value(panels) for seed, panels in found.items()}
+    by_seed = list(values.values())
+    if len(by_seed) < 2:
+        return Estimate(by_seed[0], None, "nothing", values)
+    of_tasks = shared(list(found.values()))
+    return Estimate(mean(by_seed), crossed(by_seed, of_tasks), BOTH, values, crossed_p(by_seed, of_tasks))
+
+
+def _corrected(differences: Sequence[Difference]) -> tuple[Difference, ...]:
+    """With p values that take account of each other."""
+    found = [cell.p for one in differences for cell in one.cells if cell is not None and cell.p is not None]
+    corrected = iter(holm(found))
+
+    def with_p(cell: Estimate | None) -> Estimate | None:
+        return cell if cell is None or cell.p is None else replace(cell, p=next(corrected))
+
+    return tuple(replace(one, cells=tuple(map(with_p, one.cells))) for one in differences)
 
 
 def _cost(arm: Arm, columns: Sequence[Column], decoding: str) -> Cost:
@@ -320,7 +336,7 @@ def _cost(arm: Arm, columns: Sequence[Column], decoding: str) -> Cost:
         gains = [_gain(run, arm.stage, stage_before(run, arm.stage), column, decoding) for run in arm.ended]
         known = [(gain, own) for gain, own in zip(gains, spent, strict=True) if gain is not None]
         cost = sum(own for _, own in known)
-        return sum(gain for gain, _ in known) / cost if cost else None
+        return sum(value(gain) for gain, _ in known) / cost if cost else None
 
     return Cost(
         episodes=mean(episodes),

@@ -74,7 +74,7 @@ def _success(comparison: Comparison) -> Table:
             bound=True)
         for policy, bounds in comparison.bounds.items()
     ]  # fmt: skip
-    title = f"Success in %, {comparison.decoding}: mean over seeds with 95% interval (Student)"
+    title = f"Success in %, {comparison.decoding}: mean over seeds with 95% interval over seeds and tasks"
     notes = ["† one seed: the interval over the tasks of its panel"] if comparison.has_single_seeds else []
     return _table(comparison, title, heads, rows, notes + ([BOUNDS] if comparison.bounds else []))
 
@@ -90,11 +90,9 @@ def _differences(comparison: Comparison) -> Table:
         for difference in comparison.differences
     ]
     if comparison.by == "run":
-        title, notes = "Difference in points, with 95% interval over tasks (Newcombe; bold without 0)", [ONE_RUN]
+        title, notes = "Difference in points, with 95% interval over tasks (Newcombe)", [ONE_RUN]
     else:
-        title = (
-            "Difference in points on the same seeds, with paired 95% interval (Student; bold without 0) and sign-flip p"
-        )
+        title = "Difference in points on the same seeds, with 95% interval over seeds and tasks; Holm's p, bold < 0.05"
         notes = [ONE_SEED] if any(len(arm.seeds) < 2 for arm in comparison.arms) else []
     return _table(comparison, title, ("arm", "minus", *_runs_head(comparison)), rows, notes)
 
