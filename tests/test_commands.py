@@ -91,6 +91,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
     shutil.copy(folder / "episodes/step000031.parquet", place / "tried.parquet")
     (place / "runs/smoke-grpo-seed0").symlink_to("demo-grpo-seed0")
     (place / "runs/verl-agent-alfworld-gigpo-seed0").symlink_to("demo-grpo-seed0")
+    (place / "texts.toml").write_text("textcraft = ['', 'Look first.']\n")
     for model in ("model", "my-model"):
         (place / model).mkdir()
         facts = {"model_type": "qwen2", "max_position_embeddings": 32768, "architectures": ["Qwen2ForCausalLM"]}

@@ -146,6 +146,8 @@ class Request:
     """Responses to replay first; a replay can diverge, and takes an environment of :attr:`Run.replayable`."""
     preface: str = ""
     """Text before the first observation, after :meth:`Algorithm.prompt`."""
+    prompt: str | None = None
+    """In place of :meth:`Algorithm.prompt`; None leaves that."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -198,6 +200,10 @@ class Run(Protocol):
     @property
     def demonstrations(self) -> Sequence[Rollout]:
         """Each demonstration as :meth:`encode` makes it."""
+
+    @property
+    def general(self) -> Sequence[Rollout]:
+        """General conversations (``cloning.mix_file``), encoded as demonstrations are."""
 
     @property
     def observation_weight(self) -> float:

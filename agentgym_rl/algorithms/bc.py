@@ -9,6 +9,7 @@ are those of ``cloning``: it is the first stage of a run with any algorithm, and
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from random import Random
 
 from agentgym_rl.algorithms.base import Algorithm, Metrics, Needs, Run
 from agentgym_rl.algorithms.config import AlgorithmConfig
@@ -35,6 +36,11 @@ class CloningConfig:
     learn_invalid: bool = True
     """Also learn responses whose action the parser refuses; false leaves them as context of those that mend them
     (AgentRefine, arXiv 2501.01702). What an environment refused stands in no file: ``loss: false`` marks it there."""
+    mix_file: str | None = None
+    """AgentTraj JSON of general conversations, from disk or the hub, whose responses are cloned beside demonstrations
+    (AgentTuning, arXiv 2310.12823)."""
+    mix_share: float = 0.5
+    """Share of these among the conversations of a pass. AgentTuning has 0.8."""
     optimizer: SupervisedOptimizerConfig = field(default_factory=SupervisedOptimizerConfig)
     """Schedule of the learning rate, and AdamW's settings."""
 
@@ -47,6 +53,8 @@ class CloningConfig:
             raise ValueError(f"cloning.lr must be greater than 0, got {self.lr}")
         if self.observation_weight < 0:
             raise ValueError(f"cloning.observation_weight must not be negative, got {self.observation_weight}")
+        if not 0 < self.mix_share < 1:
+            raise ValueError(f"cloning.mix_share must be between 0 and 1, got {self.mix_share}")
 
 
 class Cloning(Algorithm[AlgorithmConfig]):
@@ -65,13 +73,20 @@ class Cloning(Algorithm[AlgorithmConfig]):
     def unit(self, run: Run, number: int) -> Metrics:
         keys = self.keys
         return run.learn(
-            demonstrated(run),
+            [*demonstrated(run), *self.general(run, number)],
             CROSS_ENTROPY,
             lr=keys.optimizer.rate(keys.lr, number, self.units),
             mini_batch=keys.mini_batch_trajectories,
             seed=f"{run.seed}:{self.stage}",
             first_epoch=number,
         )
+
+    def general(self, run: Run, number: int) -> list[Row]:
+        """Rows of a pass's general conversations; each is drawn once before one is drawn again."""
+        found, share = list(run.general), self.keys.mix_share
+        Random(f"{run.seed}:general:{number}").shuffle(found)
+        wanted = round(len(run.demonstrations) * share / (1 - share)) if found else 0
+        return [row for place in range(wanted) for row in found[place % len(found)].imitation()]
 
 
 def demonstrated(run: Run) -> list[Row]:

@@ -101,9 +101,11 @@ def prefaces(config: Config) -> Any:
 
 
 def made(name: str) -> str:
-    """A file with a lesson, or with successes in two tasks with other goals."""
+    """A file with three instructions, with a lesson, or with successes in two tasks with other goals."""
     file = Path(MADE.name) / name
-    if name.endswith(".json"):
+    if name.endswith(".toml"):
+        file.write_text("counter = ['First.', 'Second.', 'Third.']\n")
+    elif name.endswith(".json"):
         book = Playbook()
         book.apply(Operation(Op.add, "Begin with one."), "counter", 1, "counter_1")
         book.write(file)
@@ -169,6 +171,7 @@ class Recorder:
         ]
         self.demonstrations[0].episode.turns[0].invalid = True
         self.observation_weight = config.cloning.observation_weight
+        self.general = self.demonstrations if config.cloning.mix_file else []
         self.solved = frozenset[str]()
         self.learn_invalid = config.cloning.learn_invalid
         self.response_tokens = config.model.response_tokens
@@ -205,6 +208,10 @@ class Recorder:
         for sample, rollout in enumerate(found):
             rollout.episode.turns[-1].tokens = (9 * sample, 9 * sample + 9)
         yield found
+
+    def generate(self, conversations: Any, *, samples: int = 1, **asked: Any) -> list[list[str]]:
+        self.asked.append((repr(conversations), samples, asked))
+        return [[f"Instruction {len(self.asked)} {sample}." for sample in range(samples)] for _ in conversations]
 
     def journal(self) -> list[Rollout]:
         return self.kept
@@ -310,6 +317,8 @@ KEYS: dict[str, Entry] = {
     "cloning.mini_batch_trajectories": (2, learning),
     "cloning.observation_weight": (0.5, learning),
     "cloning.learn_invalid": (False, learning),
+    "cloning.mix_file": ("talk.json", learning),
+    "cloning.mix_share": (0.8, learning, "cloning.mix_file=talk.json"),
     **{f"cloning.optimizer.{key}": entry for key, entry in OF_PASSES.items()},
     "budget.episodes": (64, reads(budget)),
     "budget.tokens": (64, reads(stages)),
@@ -429,6 +438,8 @@ STEPS: dict[str, Entry] = {
     "gamma": (0.5, learning),
 }
 GATE = ("algorithm.keep_best=true", "envs.counter.panels.test.role=validation")
+TEXTS = (f"algorithm.instructions={made('texts.toml')}", "algorithm.steps=6")
+WRITER = ("writer=openai:m@http://h/v1", "algorithm.proposals=1", "algorithm.prune_every=1")
 OF_ALGORITHMS: dict[str, dict[str, Entry]] = {
     "bc": {},
     "grpo": {**GROUPS, "normalise_by_std": (False, learning)},
@@ -466,6 +477,21 @@ OF_ALGORITHMS: dict[str, dict[str, Entry]] = {
         "restarts.reverse_every": (1, learning, "algorithm.restarts.source=demonstrations", "algorithm.steps=6"),
         "restarts.turns": ("after", learning),
         "restarts.diverge": (1.0, learning),
+    },
+    "inspo": {
+        **GROUPS,
+        "normalise_by_std": (False, learning),
+        "instructions": (made("texts.toml"), learning),
+        "population": (3, learning, *WRITER, f"algorithm.instructions={made('texts.toml')}"),
+        "tau": (9, learning, *TEXTS),
+        "eta": (0.9, learning, *TEXTS),
+        "floor": (1.0, learning, *TEXTS),
+        "prune_every": (1, learning, *TEXTS, "algorithm.min_uses=1"),
+        "min_uses": (1, learning, *TEXTS, "algorithm.prune_every=1"),
+        "drop": (1, learning, *TEXTS, "algorithm.prune_every=1", "algorithm.min_uses=1"),
+        "proposals": (2, learning, *WRITER),
+        "episodes": (1, learning, *WRITER),
+        "verify_tasks": (1, learning, *WRITER),
     },
     "dpo": {
         **ONLINE,

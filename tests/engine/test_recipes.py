@@ -286,6 +286,8 @@ ALONE = "one environment has all tasks of every step"
         ("cloning.epochs=0 envs.textcraft.demonstrations_file=a", "demonstrations_file has no effect: nothing is"),
         ("algorithm=reinforce_pp algorithm.shaping.normalise=true", "normalise has no effect: advantages are"),
         ("algorithm=agentevol algorithm.gate=flips", "gate has no effect: algorithm.keep_best=false undoes"),
+        ("cloning.mix_share=0.8", "mix_share has no effect: cloning.mix_file=null mixes nothing in"),
+        ("cloning.epochs=0 cloning.mix_file=a", "mix_file has no effect: cloning.epochs=0 skips cloning"),
         ("cloning.epochs=0 cloning.learn_invalid=false", "learn_invalid has no effect: nothing is cloned"),
     ], 3),
 )  # fmt: skip

@@ -1,6 +1,7 @@
 """Demonstrations and other conversations as rollouts of a run."""
 
 import asyncio
+import json
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from agentgym_rl.data.agenttraj import Trajectory
 from agentgym_rl.engine.recipe import compose as recipes
 from agentgym_rl.engine.recipe.resolved import Resolved
 from agentgym_rl.engine.run.demonstrations import Encoder
+from agentgym_rl.engine.run.demonstrations import files as files_of
 from agentgym_rl.envs import Task
 from agentgym_rl.rollout.collect import collect
 from agentgym_rl.rollout.conversation import ContextTooSmall
@@ -47,6 +49,25 @@ def test_a_conversation_is_encoded_as_the_demonstration_that_it_is(tokenizer, bu
             said = [f"{turn.response}<|im_end|>" for turn in told.turns if turn.segment == number]
             assert learned == said
             assert sum(segment.loss_weight) == sum(end - begin for begin, end in spans)
+
+
+def test_general_conversations_are_encoded_without_an_environment(tokenizer, builder, tmp_path):
+    run, file = Resolved(recipes.load(["experiment=smoke"])), tmp_path / "talk.json"
+    said = ["up", "down"]
+    asked = [{"from": "human", "value": "one"}, {"from": "gpt", "value": said[0]}]
+    again = [{"from": "human", "value": "open"}, {"from": "gpt", "value": said[1]}]
+    file.write_text(json.dumps([{"item_id": "talk_1", "conversations": [*asked, *again]}]))
+    (rollout,) = Encoder(run, tokenizer, builder).general(str(file))
+    (segment,) = rollout.segments
+    learned = [token for token, own in zip(segment.input_ids, segment.loss_weight, strict=True) if own]
+    assert tokenizer.decode(learned) == "".join(f"{text}<|im_end|>" for text in said)
+    assert Encoder(run, tokenizer, builder).general(None) == []
+    file.write_text("[]")
+    with pytest.raises(ValueError, match=r"cloning\.mix_file .* has no conversation"):
+        Encoder(run, tokenizer, builder).general(str(file))
+    missing = Resolved(recipes.load(["experiment=smoke", "cloning.mix_file=nowhere.json"]))
+    with pytest.raises(FileNotFoundError, match=r"cloning\.mix_file nowhere\.json does not exist"):
+        files_of(missing, tmp_path)
 
 
 def test_a_conversation_that_is_none_is_refused(tokenizer, builder):

@@ -53,7 +53,8 @@ def digest(config: Config, *, cloned: bool) -> str:
         "action_format": config.rollout.action_format,
     }
     if cloned:
-        files = [env.demonstrations_file for env in config.envs.values() if env.demonstrations_file is not None]
+        named = [config.cloning.mix_file, *(env.demonstrations_file for env in config.envs.values())]
+        files = [file for file in named if file is not None]
         files += filter(None, [config.rollout.playbook, config.rollout.exemplars])
         parts |= {
             "cloning": run["cloning"],

@@ -122,19 +122,20 @@ class Resolved:
         rollout = self.config.rollout
         return None if rollout.exemplars is None else Exemplars.read(rollout.exemplars, rollout.nearest)
 
-    def prompt(self, env: str, algorithm: Algorithm[Any]) -> str:
-        """What goes with the weights that an algorithm leads to."""
-        return "\n\n".join(filter(None, [algorithm.prompt(env), self.playbook.text(env)]))
+    def prompt(self, env: str, algorithm: Algorithm[Any], instead: str | None = None) -> str:
+        """What goes with the weights that an algorithm leads to; ``instead`` takes the place of its own prompt."""
+        own = algorithm.prompt(env) if instead is None else instead
+        return "\n\n".join(filter(None, [own, self.playbook.text(env)]))
 
-    def preface(self, task: Task, algorithm: Algorithm[Any], own: str = "") -> str:
+    def preface(self, task: Task, algorithm: Algorithm[Any], own: str = "", instead: str | None = None) -> str:
         """What stands before the first observation of a task.
 
         Args:
             algorithm: of the stage.
-            own: of a request.
+            own, instead: ``preface`` and ``prompt`` of a request.
         """
         solved = "" if self.exemplars is None else self.exemplars.text(self.envs[task.env], task)
-        return "\n\n".join(filter(None, [self.prompt(task.env, algorithm), solved, own]))
+        return "\n\n".join(filter(None, [self.prompt(task.env, algorithm, instead), solved, own]))
 
     @property
     def seeded(self) -> bool:

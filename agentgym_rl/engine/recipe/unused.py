@@ -129,8 +129,16 @@ def _of_engine(config: Config) -> Iterator[Unused]:
 
 def _of_run(config: Config, learns: bool) -> Iterator[Unused]:
     if not config.cloning.epochs:
-        for key in ("lr", "optimizer", *(() if config.run.control else ("mini_batch_trajectories",))):
+        for key in (
+            "lr",
+            "optimizer",
+            "mix_file",
+            "mix_share",
+            *(() if config.run.control else ("mini_batch_trajectories",)),
+        ):
             yield Unused(f"cloning.{key}", "cloning.epochs=0 skips cloning", in_recipes=False)
+    if config.cloning.mix_file is None:
+        yield Unused("cloning.mix_share", "cloning.mix_file=null mixes nothing in")
     if not learns:
         for key in ("observation_weight", "learn_invalid"):
             yield Unused(f"cloning.{key}", UNLEARNED, in_recipes=False)

@@ -14,8 +14,9 @@ from agentgym_rl.data.agenttraj import Trajectory
 from agentgym_rl.data.files import on_hub
 from agentgym_rl.engine.recipe.resolved import Resolved
 from agentgym_rl.envs import Task
+from agentgym_rl.envs.actions import Action
 from agentgym_rl.envs.core import Message
-from agentgym_rl.envs.formats import opening, reader
+from agentgym_rl.envs.formats import Parse, opening, reader
 from agentgym_rl.rollout.collect import collect
 from agentgym_rl.rollout.supervised import encode
 
@@ -28,6 +29,8 @@ def files(run: Resolved, folder: Path, progress: Callable[[str, int, int], None]
         ValueError: the training tasks are fewer than the trajectories asked for.
     """
     paths: dict[str, Path] = {}
+    if (general := run.config.cloning.mix_file) is not None and not (Path(general).is_file() or on_hub(general)):
+        raise FileNotFoundError(f"cloning.mix_file {general} does not exist")
     for name, env in run.config.envs.items():
         if env.demonstrations_file is not None:
             paths[name] = Path(env.demonstrations_file)
@@ -70,6 +73,20 @@ class Encoder:
 
     def trajectory(self, env: str, trajectory: Trajectory) -> Rollout:
         """See :func:`agentgym_rl.rollout.supervised.encode`, also for what it raises."""
+        return self._encode(env, trajectory, reader(self.run.local[env].spec, self.run.rules.action_format))
+
+    def general(self, path: str | None) -> list[Rollout]:
+        """The conversations of an AgentTraj file that no environment led; see :meth:`trajectory`.
+
+        Raises:
+            ValueError: the file is not AgentTraj JSON, or has none.
+        """
+        found = [] if path is None else [self._encode("", each, Action) for each in agenttraj.read(path)]
+        if path is not None and not found:
+            raise ValueError(f"cloning.mix_file {path} has no conversation")
+        return found
+
+    def _encode(self, env: str, trajectory: Trajectory, parse: Parse) -> Rollout:
         model, settings = self.run.config.model, self.run.rules
         episode, segments = asyncio.run(
             encode(
@@ -80,7 +97,7 @@ class Encoder:
                 prompt_limit=model.prompt_tokens,
                 response_limit=model.response_tokens,
                 settings=settings,
-                parse=reader(self.run.local[env].spec, settings.action_format),
+                parse=parse,
             )
         )
         return Rollout(episode=episode, segments=segments, group=episode.item_id)

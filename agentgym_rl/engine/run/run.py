@@ -62,6 +62,7 @@ class EngineRun:
     say: Callable[[str], None]
     stop: Callable[[], bool]
     """True once the user asked to stop."""
+    general: Sequence[Rollout] = ()
     texts: Texts = field(default_factory=Texts)
     """Who can be asked for texts."""
     steps: int = 0
@@ -328,14 +329,14 @@ class EngineRun:
                 __rollout_n__=one.samples,
                 **({} if stream is None else {"stream": f"{stream}:{index}"}),
                 **({} if one.prefix is None else {"prefix": one.prefix.to_dict()}),
-                **self._preface(one.task, one.preface),
+                **self._preface(one.task, one.preface, one.prompt),
             )
             for index, one in enumerate(requests, start=first)
         ]
 
-    def _preface(self, task: Task, own: str = "") -> dict[str, str]:
+    def _preface(self, task: Task, own: str = "", instead: str | None = None) -> dict[str, str]:
         """The field of a row that says what stands before the first observation, where something does."""
-        text = self.resolved.preface(task, self.algorithm, own)
+        text = self.resolved.preface(task, self.algorithm, own, instead)
         return {"preface": text} if text else {}
 
     def _observe(self, episodes: Sequence[Episode]) -> None:

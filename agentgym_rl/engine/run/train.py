@@ -147,7 +147,7 @@ def _train(
     preflight.check_adapters(config, network)
     models.check_alike(resolved, tokenizer, network, skeleton)
     encoder = demonstrations.Encoder(resolved, tokenizer, builder)
-    demonstrated = encoder.files(files)
+    demonstrated, general = encoder.files(files), encoder.general(config.cloning.mix_file)
     validate_config(settings, use_reference_policy=False, use_critic=settings.critic.enable)
     OmegaConf.resolve(settings)
     log = MetricsLog(folder.path, to_dict(config), state.global_step, state.logged)
@@ -172,7 +172,7 @@ def _train(
             texts = texts_of(resolved, trainer, builder, writer=writer, spent=state.written, stop=stop)
             run = EngineRun(
                 resolved=resolved, trainer=trainer, folder=folder, state=state, log=log,
-                encoder=encoder, demonstrations=demonstrated, texts=texts,
+                encoder=encoder, demonstrations=demonstrated, general=general, texts=texts,
                 bar=progress.bar, say=progress.say, stop=stop,
             )  # fmt: skip
             cache = (

@@ -1,0 +1,197 @@
+"""Instructions that evolve with the policy (INSPO, arXiv 2512.01945): GRPO, whose groups read different instructions.
+
+Each group of a step reads one of its environment's instructions before the first observation; rewards move their
+weights (:mod:`.instructions`). Every ``algorithm.prune_every`` steps the lowest leave. With ``algorithm.proposals`` a
+writer reads failures and writes others, the present policy tries each, and the best join with the median weight.
+What replaces lost or filtered groups reads the best one.
+Panels, and whoever gets the weights, read the one with the greatest weight; its digest stands in their results.
+
+With one instruction and no proposals this is :mod:`~agentgym_rl.algorithms.grpo`.
+
+Departures: the draw has a floor; an instruction stands before the first observation, and never in place of the
+environment's own. A proposal that shares more than 90% of its words with another instruction is refused, and one in
+whose trial most turns are invalid.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from statistics import fmean
+from typing import Any
+
+from agentgym_rl.algorithms.base import Metrics, Needs, Request, Rollout, Run, groups
+from agentgym_rl.algorithms.checks import above, at_least, share
+from agentgym_rl.algorithms.grpo import GRPO, GRPOConfig
+from agentgym_rl.algorithms.instructions import Population, alike
+from agentgym_rl.rollout.transcripts import transcript
+
+LONGEST = 2000
+"""Most characters of an instruction, and of a failure that the writer reads."""
+QUESTION = """Instructions for an agent in the environment {env}, with the mean reward of those who read them:
+
+{known}
+
+Attempts that failed:
+
+{failures}
+
+Write one better instruction, general and short, which keeps the format of actions. Answer with its text alone."""
+
+
+@dataclass(kw_only=True)
+class InspoConfig(GRPOConfig):
+    """Keys of ``algorithm=inspo``."""
+
+    instructions: str | None = None
+    """A TOML file of texts by environment, such as ``maze = ["Plan first.", ""]``. An environment that it leaves out
+    has its own instruction alone, which an empty text stands for, too."""
+    population: int = 8
+    """Most instructions of an environment."""
+    tau: float = 0.1
+    """Temperature of the draw."""
+    eta: float = 0.2
+    """Rate of weights and running means."""
+    floor: float = 0.05
+    """Share of the draws that are uniform."""
+    prune_every: int = 20
+    """Steps between prunings."""
+    min_uses: int = 8
+    """Groups that must have read an instruction before it can leave."""
+    drop: int = 2
+    """Most instructions of an environment that leave, or join, at once."""
+    proposals: int = 0
+    """Instructions that the run's ``writer`` writes after a pruning, for each environment; 0 needs no writer."""
+    episodes: int = 8
+    """Newest failures that it reads, one of a group."""
+    verify_tasks: int = 16
+    """Most tasks, of those that a step draws, on which the policy tries a proposal once each."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        at_least(self, 1, "population", "prune_every", "min_uses", "episodes", "verify_tasks")
+        at_least(self, 0, "drop", "proposals")
+        above(self, 0, "tau", "eta")
+        share(self, "eta", "floor")
+
+    @property
+    def evolves(self) -> bool:
+        """Whether an environment can have several instructions."""
+        return self.instructions is not None or self.proposals > 0
+
+    def unused(self, *, off_policy: bool, environments: int) -> Mapping[str, str]:
+        keys = dict(super().unused(off_policy=off_policy, environments=environments))
+        if not self.proposals:
+            keys |= dict.fromkeys(("episodes", "verify_tasks"), "algorithm.proposals=0 asks no writer")
+        if not self.evolves:
+            rest = ("population", "tau", "eta", "floor", "prune_every", "min_uses", "drop")
+            keys |= dict.fromkeys(rest, "each environment has one instruction")
+        return keys
+
+
+class Inspo(GRPO):
+    """Groups read instructions, which gain or lose weight by their rewards."""
+
+    Config = InspoConfig
+    config: InspoConfig
+
+    def __init__(self, config: InspoConfig) -> None:
+        super().__init__(config)
+        self.population = Population(tau=config.tau, eta=config.eta, floor=config.floor)
+        self.failures: dict[str, list[str]] = {}
+        """Transcripts by environment."""
+        if config.instructions is not None:
+            self.population.read(config.instructions, config.population)
+
+    @classmethod
+    def needs(cls, config: Any) -> Needs:
+        return replace(super().needs(config), writer="algorithm.proposals" if config.proposals else None)
+
+    def prompt(self, env: str) -> str:
+        return self.population.best(env).text
+
+    def plan(self, seed: int, number: int, requests: Sequence[Request]) -> list[Request]:
+        """The requests of a step, each with an instruction."""
+        rng, found = random.Random(f"{seed} {number} instructions"), []
+        for request in requests:
+            drawn = self.population.draw(request.task.env, rng)
+            found.append(replace(request, prompt=drawn.text, tags={**request.tags, "instruction": drawn.id}))
+        return found
+
+    def batches(self, run: Run, number: int) -> Iterator[list[Rollout]]:
+        if not self.config.evolves:
+            yield from super().batches(run, number)
+            return
+        met: dict[str, list[Rollout]] = {}
+        asked = self.filter()
+        keep = asked.get("keep")
+
+        def noted(group: list[Rollout]) -> bool:  # one that teaches the policy nothing tells of its instruction
+            met[group[0].group] = group
+            return bool(keep is None or keep(group))
+
+        asked |= {"keep": noted} if keep else {}
+        for batch in run.batches(number, lambda due, drawn: self.plan(run.seed, due, drawn), **asked):
+            met |= {group[0].group: group for group in groups(batch)}
+            yield batch
+        self.population.steps += 1
+        for group in met.values():
+            self.observe(group)
+        if self.population.steps % self.config.prune_every == 0:
+            for env in sorted({group[0].episode.env for group in met.values()}):
+                self.population.prune(env, self.config.min_uses, self.config.drop)
+                self.propose(run, number, env)
+
+    def observe(self, group: Sequence[Rollout]) -> None:
+        """Take in a group, and one of its failures."""
+        episodes = [rollout.episode for rollout in group]
+        env, read = episodes[0].env, episodes[0].tags.get("instruction")
+        self.population.observe(env, read, fmean(episode.reward for episode in episodes))
+        failed = [episode.messages for episode in episodes if not episode.success][: bool(self.config.proposals)]
+        told = [transcript(messages, LONGEST) for messages in failed]
+        self.failures[env] = [*self.failures.get(env, []), *told][-self.config.episodes :]
+
+    def propose(self, run: Run, number: int, env: str) -> None:
+        """Let the writer write instructions, try them, and take the best."""
+        config, own = self.config, self.population.of(env)
+        room = min(config.drop, config.population - len(own))
+        if not config.proposals or not self.failures[env] or room < 1:
+            return
+        known = "\n\n".join(f"{each.text or '(none)'} (reward {each.reward:.2f})" for each in own)
+        question = QUESTION.format(env=env, known=known, failures="\n\n---\n\n".join(self.failures[env]))
+        (texts,) = run.generate([[{"role": "user", "content": question}]], samples=config.proposals, by="writer")
+        tried: list[tuple[float, str]] = []
+        for text in (text.strip() for text in texts):
+            others = [*(each.text for each in own), *(other for _, other in tried)]
+            if text and len(text) <= LONGEST and not any(alike(text, other) for other in others):
+                tried += [(reward, text) for reward in self.trial(run, number, env, text)]
+        for _, text in sorted(tried, key=lambda pair: -pair[0])[:room]:
+            run.say(f"{env} has a new instruction: {text}")
+            self.population.join(env, text)
+
+    def trial(self, run: Run, number: int, env: str, text: str) -> list[float]:
+        """The mean reward of a text; none where it breaks the format of actions."""
+        drawn = [request for request in run.requests(number) if request.task.env == env]
+        asked = [replace(request, samples=1, prompt=text) for request in drawn[: self.config.verify_tasks]]
+        episodes = [rollout.episode for rollout in run.rollouts(asked, "trial") if rollout.episode.ending.counts]
+        invalid = [turn.invalid for episode in episodes for turn in episode.turns]
+        return [fmean(episode.reward for episode in episodes)] if invalid and fmean(invalid) <= 0.5 else []
+
+    def metrics(self, rollouts: Sequence[Rollout]) -> Metrics:
+        envs, known = sorted({rollout.episode.env for rollout in rollouts}), self.population
+        if not envs or not self.config.evolves:
+            return {}
+        return {
+            "inspo/entropy": fmean(known.entropy(env) for env in envs),
+            "inspo/best_weight": fmean(known.best(env).weight for env in envs),
+            "inspo/age_of_best": fmean(known.steps - known.best(env).born for env in envs),
+        }
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"shaping": super().state_dict(), "population": self.population.state(), "failures": self.failures}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        super().load_state_dict(state["shaping"])
+        self.population.load(state["population"])
+        self.failures = dict(state["failures"])

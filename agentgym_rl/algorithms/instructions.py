@@ -1,0 +1,136 @@
+r"""A population of instructions for each environment, drawn by weights that follow rewards.
+
+An instruction is drawn with probability
+
+.. math:: p_j = (1 - \varphi) \, \mathrm{softmax}(w / \tau)_j + \varphi / n
+
+and a group with mean reward :math:`R_g` moves the weight of the one it read, and its environment's running mean:
+
+.. math:: w_j \leftarrow w_j + \eta (R_g - b), \qquad b \leftarrow b + \eta (R_g - b)
+
+so that an environment that is hard blames no instruction.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from agentgym_rl.envs.tables import load
+
+
+@dataclass(slots=True, kw_only=True)
+class Instruction:
+    """A text that groups read."""
+
+    id: int
+    env: str
+    text: str
+    """Empty for the environment's own instruction alone."""
+    weight: float = 0.0
+    uses: int = 0
+    """Groups that read it."""
+    reward: float = 0.0
+    """Mean of theirs."""
+    born: int = 0
+    """Steps before it came."""
+
+
+@dataclass(kw_only=True)
+class Population:
+    """The instructions of all environments; an environment without any has its own alone."""
+
+    tau: float
+    eta: float
+    floor: float
+    known: list[Instruction] = field(default_factory=list)
+    next_id: int = 0
+    steps: int = 0
+    """Steps so far."""
+    means: dict[str, float] = field(default_factory=dict)
+    """Running means of rewards by environment."""
+
+    def read(self, file: str, most: int) -> None:
+        """Add those of a TOML file of texts by environment.
+
+        Raises:
+            ValueError: the file cannot be read, or has none or more than ``most`` for an environment, or two alike.
+        """
+        if not Path(file).is_file():
+            raise ValueError(f"algorithm.instructions={file} does not exist; give a TOML file of texts by environment")
+        for env, texts in load(Path(file), dict[str, tuple[str, ...]]).items():
+            if not 0 < len({*texts}) == len(texts) <= most:
+                raise ValueError(
+                    f"{file} has {len(texts)} texts of {env}; give 1 to algorithm.population={most}, no two alike"
+                )
+            for text in texts:
+                self.add(env, text)
+
+    def add(self, env: str, text: str, weight: float = 0.0) -> None:
+        self.known.append(Instruction(id=self.next_id, env=env, text=text, weight=weight, born=self.steps))
+        self.next_id += 1
+
+    def of(self, env: str) -> list[Instruction]:
+        if not any(each.env == env for each in self.known):
+            self.add(env, "")
+        return [each for each in self.known if each.env == env]
+
+    def best(self, env: str) -> Instruction:
+        """The one with the greatest weight; the first of equals."""
+        return max(self.of(env), key=lambda each: each.weight)
+
+    def chances(self, env: str) -> list[float]:
+        """Of its instructions to be drawn."""
+        own = self.of(env)
+        top = max(each.weight for each in own)
+        odds = [math.exp((each.weight - top) / self.tau) for each in own]
+        return [(1 - self.floor) * each / sum(odds) + self.floor / len(own) for each in odds]
+
+    def entropy(self, env: str) -> float:
+        """Of a draw, in nats."""
+        return -sum(chance * math.log(chance) for chance in self.chances(env) if chance)
+
+    def draw(self, env: str, rng: random.Random) -> Instruction:
+        return rng.choices(self.of(env), self.chances(env))[0]
+
+    def observe(self, env: str, number: int | None, reward: float) -> None:
+        """Take in the mean reward of a group that read an instruction; one that has left is not weighed."""
+        mean = self.means.setdefault(env, reward)
+        for each in self.of(env):
+            if each.id == number:
+                each.weight += self.eta * (reward - mean)
+                each.reward += (reward - each.reward) / (each.uses + 1)
+                each.uses += 1
+        self.means[env] = mean + self.eta * (reward - mean)
+
+    def prune(self, env: str, min_uses: int, drop: int) -> None:
+        """Let the lowest leave, of those with enough uses; one stays."""
+        own = self.of(env)
+        used = sorted((each for each in own if each.uses >= min_uses), key=lambda each: each.weight)
+        gone = {each.id for each in used[: min(drop, len(own) - 1)]}
+        self.known = [each for each in self.known if each.id not in gone]
+
+    def join(self, env: str, text: str) -> None:
+        """Add one with the median weight."""
+        self.add(env, text, median(each.weight for each in self.of(env)))
+
+    def state(self) -> dict[str, Any]:
+        """JSON types."""
+        known = [asdict(each) for each in self.known]
+        return {"known": known, "next_id": self.next_id, "steps": self.steps, "means": dict(self.means)}
+
+    def load(self, state: Mapping[str, Any]) -> None:
+        """The inverse of :meth:`state`."""
+        self.known = [Instruction(**each) for each in state["known"]]
+        self.next_id, self.steps, self.means = state["next_id"], state["steps"], dict(state["means"])
+
+
+def alike(text: str, other: str) -> bool:
+    """Whether more than 90% of the words of two texts are in both."""
+    one, two = ({*each.casefold().split()} for each in (text, other))
+    return one == two or len(one & two) > 0.9 * len(one | two)
