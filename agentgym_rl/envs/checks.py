@@ -186,6 +186,37 @@ async def random_rewards(subject: Subject) -> AsyncIterator[str]:
             yield f"{task}: under random actions, {fault}"
 
 
+async def achieved_goals_earn(subject: Subject) -> AsyncIterator[str]:
+    """In each task, commands at random, and then those that solve another task."""
+    if not subject.env.relabels:
+        raise Skipped("the environment does not tell which other goals an episode reached")
+    found, others = 0, [solution(subject.env, task) or [] for task in subject.tasks]
+    session = subject.another()
+    try:
+        for place, task in enumerate(subject.each()):
+            for chosen in (wander(task), follow(others[place - 1])):
+                commands = (await walk(subject.env, task, chosen)).actions
+                if (goal := subject.env.achieved(task, commands)) is None:
+                    continue
+                found += 1
+                if not 0 < goal.upto_turn <= len(commands):
+                    yield f"{task}: {goal.goal!r} is reached after {goal.upto_turn} of {len(commands)} commands"
+                    continue
+                if goal.goal == subject.env.goal(task):
+                    yield f"{task}: {goal.goal!r} is the task's own goal"
+                session.pursue(goal.goal)
+                if session.goal(task) != goal.goal:
+                    yield f"{task}: under the goal {goal.goal!r}, `goal` gives {session.goal(task)!r}"
+                trail = await walk(session, task, follow(commands[: goal.upto_turn]))
+                early = any(step.reward for step in trail.steps[:-1]) or len(trail.steps) < goal.upto_turn
+                if early or not trail.steps[-1].terminated or not subject.spec.success(trail.reward):
+                    rewards = [step.reward for step in trail.steps]
+                    yield f"{task}: under the goal {goal.goal!r}, {goal.upto_turn} commands earn {rewards}"
+    finally:
+        await session.close()
+    subject.note = f"{found} goals of other tasks were reached"
+
+
 async def garbage_is_harmless(subject: Subject) -> AsyncIterator[str]:
     for task in subject.tasks[:3]:
         rest = list(GARBAGE)
@@ -267,6 +298,7 @@ CHECKS: dict[str, Callable[[Subject], AsyncIterator[str]]] = {
     "deterministic across processes": same_across_processes,
     "oracle solves": oracle_solves,
     "rewards in [0, 1] at random": random_rewards,
+    "achieved goals earn success": achieved_goals_earn,
     "garbage is an observation": garbage_is_harmless,
     "calls out of order raise": order_is_kept,
     "unknown task is refused": unknown_task_is_refused,

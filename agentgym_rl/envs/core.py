@@ -123,6 +123,16 @@ class Step:
         return self.terminated or self.truncated
 
 
+@dataclass(frozen=True, slots=True)
+class Achieved:
+    """A goal that commands reach in a task, other than its own."""
+
+    goal: str
+    """As :meth:`TextEnv.goal` words it."""
+    upto_turn: int
+    """How many of the commands it takes."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EnvSpec:
     """The facts of an environment that hold for all its tasks."""
@@ -229,6 +239,8 @@ class TextEnv(ABC):
     _spec: EnvSpec
     _in_episode = False
     """Whether a step may follow. An environment that cannot go on after a failed step sets it to False."""
+    _pursued = ""
+    """The goal that :meth:`pursue` gave; empty for the tasks' own."""
 
     def __init__(self, style: Style = "agentgym") -> None:
         self.check_style(style)
@@ -368,6 +380,43 @@ class TextEnv(ABC):
         An empty list, the default, leaves them to the policy ``oracle``.
         """
         return []
+
+    @property
+    def relabels(self) -> bool:
+        """Whether it can tell which other goals an episode reached, and play them."""
+        return type(self).achieved is not TextEnv.achieved
+
+    def achieved(self, task: Task, commands: Sequence[str]) -> Achieved | None:
+        """Another goal than the task's own that commands reach in it; None where they reach none.
+
+        Optional. An environment that has it starts its tasks with the goal of :meth:`pursue`. Under the goal found
+        here, the first ``upto_turn`` commands earn success by the last one and nothing before. It needs no session, and
+        leaves the present episode as it is.
+
+        Raises:
+            TaskNotFound: there is no such task.
+        """
+        raise NotImplementedError(f"{self.spec.name} cannot tell which goals an episode reached")
+
+    def pursue(self, goal: str) -> None:
+        """Give the tasks of this session another goal from the next reset on; all else in them stays.
+
+        :meth:`goal` and :meth:`content` are of that goal, too. A reset raises TaskNotFound where the task cannot have
+        it.
+
+        Args:
+            goal: as :meth:`achieved` gives it; empty for the tasks' own.
+
+        Raises:
+            ValueError: the environment cannot change goals (:attr:`relabels`).
+        """
+        if not self.relabels:
+            raise ValueError(f"{self.spec.name} cannot change the goals of its tasks")
+        self._pursued = goal
+
+    def _no_such_goal(self, task: Task) -> TaskNotFound:
+        """The error about a goal that :meth:`pursue` was given."""
+        return TaskNotFound(f"{task} cannot have the goal {self._pursued!r}")
 
     @classmethod
     def pictures(cls, transcript: Transcript) -> Sequence[Picture | None]:

@@ -46,6 +46,7 @@ def test_another_process_with_other_transcripts():
         ("drifting", "deterministic within a process", "different transcripts"),
         ("drifting", "session can be reused", "another first observation"),
         ("false_oracle", "oracle solves", "the oracle earns 0"),
+        ("boastful", "achieved goals earn success", "under the goal 'count to 2', 1 commands earn [0.0]"),
         ("generous", "oracle solves", "reward 2.0, outside [0, 1]"),
         ("trickling", "rewards in [0, 1] at random", "sum to"),
         ("endless", "calls out of order raise", "ProtocolError"),
@@ -98,6 +99,7 @@ def test_an_empty_split_leaves_nothing_to_try():
 def test_world_without_oracle_skips_the_oracle_check():
     report = check("plain", n=2)
     assert report["oracle solves"].passed is None
+    assert check("wordle", split="test", n=1)["achieved goals earn success"].passed is None
     assert report.passed
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
+from itertools import takewhile
 from typing import ClassVar
 
-from agentgym_rl.envs.core import EnvSpec, Observation, ProtocolError, Step, Task, TaskNotFound, TextEnv
+from agentgym_rl.envs.core import Achieved, EnvSpec, Observation, ProtocolError, Step, Task, TaskNotFound, TextEnv
 
 SIZE = 50
 
@@ -35,7 +37,7 @@ class Counter(TextEnv):
     def target(self, task: Task) -> int:
         if not 0 <= task.index < SIZE:
             raise TaskNotFound(f"{task} is outside 0..{SIZE - 1}")
-        return task.index % 3 + 1
+        return int(self._pursued.split()[-1]) if self._pursued else task.index % 3 + 1
 
     async def _reset(self, task: Task) -> Observation:
         self._target = self.target(task)
@@ -71,6 +73,11 @@ class Counter(TextEnv):
 
     def oracle(self, task: Task) -> list[str]:
         return [f"say {number}" for number in range(1, self.target(task) + 1)]
+
+    def achieved(self, task: Task, commands: Sequence[str]) -> Achieved | None:
+        right = takewhile(lambda pair: pair[1] == f"say {pair[0]}", enumerate(commands, start=1))
+        counted = min(sum(1 for _ in right), task.index % 3)
+        return Achieved(f"count to {counted}", counted) if counted else None
 
 
 class Drifting(Counter):
@@ -109,6 +116,16 @@ class FalseOracle(Counter):
 
     def oracle(self, task: Task) -> list[str]:
         return ["say 9"]
+
+
+class Boastful(Counter):
+    """Says that a goal is reached one command too early."""
+
+    name = "boastful"
+
+    def achieved(self, task: Task, commands: Sequence[str]) -> Achieved | None:
+        found = super().achieved(task, commands)
+        return None if found is None or found.upto_turn < 2 else Achieved(found.goal, found.upto_turn - 1)
 
 
 class Generous(Counter):
@@ -258,6 +275,6 @@ class Vast(Counter):
 
 
 WORLDS = [
-    Boundless, Counter, Drifting, Endless, FalseOracle, Fragile, Generous, Halved, HashOrdered, Plain, Repeating,
-    Shared, Silent, Sticky, Trickling, Vast,
+    Boastful, Boundless, Counter, Drifting, Endless, FalseOracle, Fragile, Generous, Halved, HashOrdered, Plain,
+    Repeating, Shared, Silent, Sticky, Trickling, Vast,
 ]  # fmt: skip

@@ -1,6 +1,6 @@
 """BabyAI: grid rooms, a mission in words, and commands that walk, carry and open doors."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -8,11 +8,12 @@ from agentgym_rl.envs.babyai.commands import CHECK, OWN, normalize, options
 from agentgym_rl.envs.babyai.drawing import draw
 from agentgym_rl.envs.babyai.exact import RULES, ExactSession
 from agentgym_rl.envs.babyai.geometry import Plan
+from agentgym_rl.envs.babyai.goals import achieved, missions
 from agentgym_rl.envs.babyai.level import Level, Outcome
 from agentgym_rl.envs.babyai.levels import LAYERS, LEVELS, MAX_INDEX, SPLITS, level_and_seed
 from agentgym_rl.envs.babyai.oracle import solve
 from agentgym_rl.envs.babyai.wording import ending_note, observe, quoted_list, refusal_note
-from agentgym_rl.envs.core import BlockingEnv, Observation, Step, Style, Task, TaskNotFound, in_thread
+from agentgym_rl.envs.core import Achieved, BlockingEnv, Observation, Step, Style, Task, TaskNotFound, in_thread
 from agentgym_rl.envs.picture import Picture, Transcript, complete
 from agentgym_rl.envs.splits import no_task
 from agentgym_rl.envs.texts import EnvTexts, read_texts
@@ -67,9 +68,9 @@ class BabyAI(BlockingEnv):
     def _reset_blocking(self, task: Task) -> Observation:
         if self.wording == EXACT:
             self._session = ExactSession(task.index)
-            self.level = self._session.level
+            self.level = self._given(task, self._session.level)
             return self._session.first()
-        self.level = Level(task.index)
+        self.level = self._given(task, Level(task.index))
         return self._observation(first=True)
 
     def _step_blocking(self, action: str) -> Step:
@@ -92,11 +93,11 @@ class BabyAI(BlockingEnv):
 
     def goal(self, task: Task) -> str:
         """The mission. Generates the level, which takes milliseconds."""
-        return self._rules.level(self._index(task)).mission
+        return self._level(task).mission
 
     async def content(self, task: Task) -> str:
         """The whole layout, of which the first observation shows a part."""
-        return (await in_thread(self._rules.level, self._index(task))).layout
+        return (await in_thread(self._level, task)).layout
 
     def difficulty(self, task: Task) -> str:
         """The level's name, such as ``GoToRedBallGrey``."""
@@ -109,6 +110,12 @@ class BabyAI(BlockingEnv):
     def oracle(self, task: Task) -> list[str]:
         """See :func:`.oracle.solve`. May take more turns than the default limit."""
         return solve(self._index(task), self.spec.max_turns, self._rules)
+
+    def achieved(self, task: Task, commands: Sequence[str]) -> Achieved | None:
+        """See :func:`.goals.achieved`."""
+        twin = BabyAI(self.style, self.wording)
+        twin._reset_blocking(task)
+        return achieved(twin.level, twin._step_blocking, commands)
 
     @classmethod
     def pictures(cls, transcript: Transcript) -> list[Picture | None]:
@@ -128,6 +135,17 @@ class BabyAI(BlockingEnv):
             if action is not None and self._step_blocking(action).observation.text != observation:
                 return
             yield draw(self.level)
+
+    def _level(self, task: Task) -> Level:
+        return self._given(task, self._rules.level(self._index(task)))
+
+    def _given(self, task: Task, level: Level) -> Level:
+        """A fresh level with the mission of this session."""
+        if self._pursued:
+            if (instruction := missions(level).get(self._pursued)) is None:
+                raise self._no_such_goal(task)
+            level.pursue(instruction)
+        return level
 
     def _index(self, task: Task) -> int:
         index = super()._index(task)

@@ -80,6 +80,8 @@ class Level:
         self.layout = layout
         """Mission, grid and place of the agent at the start, as text."""
         self._order = StrictOrder(self.instruction)
+        self.watchers: list[Callable[[Actions], None]] = []
+        """Called with each primitive after it was carried out."""
         self.seen: set[Cell] = set()
         """Every cell that was in view so far."""
         self._observe()
@@ -171,6 +173,12 @@ class Level:
         thing = self.at(cell)
         return thing is None or bool(thing.see_behind())
 
+    def pursue(self, instruction: Any) -> None:
+        """Take another mission in place of the level's own, before anything was done."""
+        instruction.reset_verifier(self.minigrid)
+        self.minigrid.instrs, self.minigrid.mission = instruction, instruction.surface(self.minigrid)
+        self._order, self.layout = StrictOrder(instruction), self._laid_out()
+
     def execute(self, plan: Plan) -> Outcome:
         """Carry out primitives until the plan or the level ends."""
         reward, terminated, truncated = 0.0, False, False
@@ -178,6 +186,8 @@ class Level:
             self._order.update()
             _, raw, terminated, truncated, _ = self.minigrid.step(Actions(action))
             reward = float(raw)
+            for watch in self.watchers:
+                watch(Actions(action))
             self._observe()
             if terminated or truncated:
                 break

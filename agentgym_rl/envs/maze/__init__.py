@@ -1,9 +1,9 @@
 """Maze: walk to a goal while seeing only the walls next to you."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from agentgym_rl.envs.core import Observation, Step, Style, Task, TextEnv
+from agentgym_rl.envs.core import Achieved, Observation, Step, Style, Task, TextEnv
 from agentgym_rl.envs.maze import tasks
 from agentgym_rl.envs.maze.layout import MOVES, Cell, Layout
 from agentgym_rl.envs.texts import EnvTexts, read_texts
@@ -70,7 +70,7 @@ class Maze(TextEnv):
             info = {"invalid": False, "blocked": False, "raw_reward": -1.0}
             return Step(Observation(FAILURE[self.style], ()), 0.0, terminated=False, truncated=True, info=info)
         self._steps += 1
-        move = " ".join(action.lower().split())
+        move = _normalised(action)
         valid = move in MOVES
         cell = self._puzzle.layout.after(self._cell, move) if valid else self._cell
         blocked = valid and cell == self._cell
@@ -97,12 +97,38 @@ class Maze(TextEnv):
     def oracle(self, task: Task) -> list[str]:
         return self._find(task).path()
 
+    def achieved(self, task: Task, commands: Sequence[str]) -> Achieved | None:
+        """The cell furthest from the start that is reached, no further than goals of tasks are."""
+        own = tasks.puzzle(self._index(task))
+        first = {own.start: 0}
+        cell = own.start
+        for turn, command in enumerate(commands[:MAX_STEPS], start=1):
+            if (move := _normalised(command)) in MOVES:
+                cell = own.layout.after(cell, move)
+                first.setdefault(cell, turn)
+        steps = own.layout.distances(own.start)
+        cells = [cell for cell in first if cell != own.goal and 0 < steps[cell] <= tasks.FURTHEST]
+        if not cells:
+            return None
+        goal = max(cells, key=lambda cell: steps[cell])
+        return Achieved(str(replace(own, goal=goal)), first[goal])
+
     def _find(self, task: Task) -> tasks.Puzzle:
-        return tasks.puzzle(self._index(task))
+        own = tasks.puzzle(self._index(task))
+        if not self._pursued:
+            return own
+        found = (replace(own, goal=cell) for cell in own.layout.cells() if cell != own.start)
+        if (other := next((puzzle for puzzle in found if str(puzzle) == self._pursued), None)) is None:
+            raise self._no_such_goal(task)
+        return other
 
     def _observation(self, note: str = "") -> Observation:
         text = observe(self._puzzle.layout, self._cell, self._puzzle.goal, self.style, note)
         return Observation(text, tuple(MOVES))
+
+
+def _normalised(command: str) -> str:
+    return " ".join(command.lower().split())
 
 
 def observe(layout: Layout, cell: Cell, goal: Cell, style: Style, note: str = "") -> str:

@@ -14,6 +14,8 @@ from agentgym_rl.envs.splits import Splits
 
 BANDS = (range(1, 5), range(5, 9), range(9, 13))
 """Lengths of the shortest path, by difficulty."""
+FURTHEST = BANDS[-1][-1]
+"""No goal is more moves away."""
 
 SPLITS = Splits.read(__file__, "maze")
 """Index 25 is no task: AgentGym's 26th start is the goal."""

@@ -1,17 +1,18 @@
 """TextCraft: craft an item from base items by the recipes on show."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
-from agentgym_rl.envs.core import Observation, Step, Style, Task, TextEnv
+from agentgym_rl.envs.core import Achieved, Observation, Step, Style, Task, TextEnv
 from agentgym_rl.envs.picture import Picture, Transcript
 from agentgym_rl.envs.textcraft.catalogue import MAX_TURNS, catalogue, few, hold_out, variants
-from agentgym_rl.envs.textcraft.commands import Craft, Get, ShowInventory, Unreadable, Workshop, parse_command
+from agentgym_rl.envs.textcraft.commands import Craft, Get, ShowInventory, Unreadable, Workshop, crafted, parse_command
 from agentgym_rl.envs.textcraft.drawing import draw
 from agentgym_rl.envs.textcraft.plan import Plan, make_plan
 from agentgym_rl.envs.textcraft.published import Published, published
-from agentgym_rl.envs.textcraft.puzzle import find_goal, make_puzzle
+from agentgym_rl.envs.textcraft.puzzle import Goal, Puzzle, find_goal, make_puzzle
 from agentgym_rl.envs.texts import EnvTexts, read_texts
 
 TEXTS = read_texts(__file__, EnvTexts)
@@ -81,25 +82,25 @@ class TextCraft(TextEnv):
         self._missing = 0
 
     async def _reset(self, task: Task) -> Observation:
-        index = self._index(task)
-        puzzle = make_puzzle(self._tasks, index, self.style)
+        index, puzzle = self._index(task), self._puzzle(task)
         self._workshop = Workshop(self._tasks.book)
         self._item, self._missing = puzzle.goal.item, puzzle.goal.amount or 1
         if isinstance(self._tasks, Published) and index in self._tasks.starts:
-            return Observation(self._tasks.starts[index].text)
+            before, goal, _ = self._tasks.starts[index].text.rpartition("Goal: ")
+            return Observation(f"{before}{goal}{puzzle.goal}.")
         header = "Recipes:" if self.style == "compact" else "Crafting commands:"
         return Observation("\n".join([header, *puzzle.lines, "", f"Goal: {puzzle.goal}."]))
 
     async def _step(self, action: str) -> Step:
-        text, valid = self._carry_out(action if self._exact else " ".join(action.split()))
+        text, valid = self._carry_out(self._spaced(action))
         solved = self._missing <= 0
         return Step(Observation(text), float(solved), terminated=solved, info={"invalid": not valid})
 
     def goal(self, task: Task) -> str:
-        return str(find_goal(self._tasks, self._index(task))[0])
+        return str(self._goal(task))
 
     async def content(self, task: Task) -> str:
-        return make_puzzle(self._tasks, self._index(task), self.style).content
+        return self._puzzle(task).content
 
     def difficulty(self, task: Task) -> str:
         return f"depth {self._tasks.book.depth(self._tasks.locate(self._index(task))[0])}"
@@ -122,9 +123,35 @@ class TextCraft(TextEnv):
         goal, rng = find_goal(self._tasks, self._index(task))
         return make_plan(self._tasks.book, goal.item, goal.amount or 1, rng)
 
+    def achieved(self, task: Task, commands: Sequence[str]) -> Achieved | None:
+        """The first of the deepest items that are crafted and are goals of tasks, in any number."""
+        book, own = self._tasks.book, str(find_goal(self._tasks, self._index(task))[0])
+        made = crafted(book, [self._spaced(command) for command in commands])
+        items = [item for item in made if item in self._tasks.goals and str(Goal(item, None)) != own]
+        if not items:
+            return None
+        item = max(items, key=book.depth)
+        return Achieved(str(Goal(item, None)), made[item])
+
     @classmethod
     def pictures(cls, transcript: Transcript) -> list[Picture]:
         return draw(transcript)
+
+    def _goal(self, task: Task) -> Goal:
+        own, _ = find_goal(self._tasks, self._index(task))
+        if not self._pursued:
+            return own
+        item = self._pursued.removeprefix("craft ")
+        if item not in self._tasks.goals:
+            raise self._no_such_goal(task)
+        return Goal(item, None)
+
+    def _puzzle(self, task: Task) -> Puzzle:
+        goal = self._goal(task)
+        return replace(make_puzzle(self._tasks, self._index(task), self.style), goal=goal)
+
+    def _spaced(self, action: str) -> str:
+        return action if self._exact else " ".join(action.split())
 
     def _carry_out(self, action: str) -> tuple[str, bool]:
         """The observation, and whether the action could be carried out."""

@@ -2,6 +2,7 @@
 
 import re
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from agentgym_rl.envs.textcraft.book import RecipeBook
@@ -94,3 +95,16 @@ class Workshop:
                 del self.inventory[stack.name]
         self.inventory[recipe.output.name] += recipe.output.amount
         return recipe
+
+
+def crafted(book: RecipeBook, commands: Sequence[str]) -> dict[str, int]:
+    """What commands craft from nothing, in order, each with the number of the command that makes the first."""
+    workshop, made = Workshop(book), dict[str, int]()
+    for number, text in enumerate(commands, start=1):
+        match parse_command(text):
+            case Get(stack):
+                workshop.get(stack)
+            case Craft() as command if workshop.holds(command.inputs):
+                if (recipe := workshop.craft(command)) is not None:
+                    made.setdefault(recipe.output.name, number)
+    return made

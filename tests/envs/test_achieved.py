@@ -1,0 +1,120 @@
+"""Goals that an episode reached by the way: under them it earns success at its last turn, and nothing before."""
+
+import asyncio
+from random import Random
+
+import pytest
+from sweep import swept
+
+from agentgym_rl.envs import Task, TextEnv, make
+from agentgym_rl.envs.core import Achieved, TaskNotFound
+from agentgym_rl.envs.probe import Walk, follow, solution, walk
+
+FEWEST = {"maze": 60, "textcraft": 20, "babyai": 10}
+"""Goals that the random walks reach at least."""
+WALKS = {"maze": 300, "textcraft": 200, "babyai": 120}
+"""Random walks at ``SWEEP=10``."""
+
+
+def stray(env: TextEnv, task: Task, rng: Random) -> list[str]:
+    """Commands of a random policy: possible ones, and now and then others or, where none are listed, solutions."""
+    if task.index % 2 or env.name == "textcraft":  # what solves another task, with something wrong in between
+        other = rng.choice(env.spec.splits["train"])
+        commands = solution(env, Task(env.name, other)) or []
+        return [command for command in commands for _ in range(rng.choice((1, 1, 2)))]
+
+    def choose(trail: Walk) -> str | None:
+        seen = trail.steps[-1].observation if trail.steps else trail.first
+        return rng.choice(seen.actions or ("look",)) if len(trail.steps) < 25 else None
+
+    return asyncio.run(walk(env, task, choose)).actions
+
+
+def earned(env: TextEnv, task: Task, commands: list[str], goal: Achieved) -> list[float]:
+    """Rewards of the commands under a goal; checks what the environment says of it."""
+    env.pursue(goal.goal)
+    try:
+        assert env.goal(task) == goal.goal
+        trail = asyncio.run(walk(env, task, follow(commands[: goal.upto_turn])))
+        assert len(trail.steps) == goal.upto_turn and trail.steps[-1].terminated
+        assert env.spec.success(trail.reward)
+        return [step.reward for step in trail.steps]
+    finally:
+        env.pursue("")
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize("name", FEWEST)
+@pytest.mark.parametrize("style", ["agentgym", "compact"])
+def test_a_goal_is_reached_by_its_last_command_and_not_before(name, style):
+    env, rng, reached = make(name, style=style), Random(f"{name} {style}"), 0
+    for number in range(swept(WALKS[name])):
+        task = Task(name, rng.choice(env.spec.splits[rng.choice(("train", "test"))]))
+        commands = stray(env, task, rng)
+        own, found = env.goal(task), env.achieved(task, commands)
+        if found is None:
+            continue
+        reached += 1
+        assert found.goal != own, number
+        rewards = earned(env, task, commands, found)
+        assert not any(rewards[:-1]) and rewards[-1] > env.spec.success_above
+        assert env.goal(task) == own
+        again = env.achieved(task, commands[: found.upto_turn - 1])
+        assert again is None or again != found
+    assert reached >= swept(FEWEST[name]) // 2
+
+
+@pytest.mark.parametrize("style", ["agentgym", "compact"])
+def test_the_first_observation_has_the_other_goal_and_all_else(style):
+    env = make("textcraft", style=style)
+    own, task = asyncio.run(env.reset(Task("textcraft", 0))).text, Task("textcraft", 0)
+    env.pursue("craft paper")
+    other = asyncio.run(env.reset(task)).text
+    assert other == own.replace("craft pink wool.", "craft paper.") != own
+    assert asyncio.run(env.content(task)).startswith("craft paper\n")
+    maze, task = make("maze", style=style), Task("maze", 30)
+    found = maze.achieved(task, ["move up", "move down", "move left", "move right"] * 2)
+    maze.pursue(found.goal)
+    assert asyncio.run(maze.reset(task)).text != asyncio.run(make("maze", style=style).reset(task)).text
+    assert asyncio.run(maze.content(task)) == found.goal
+
+
+@pytest.mark.parametrize(
+    ("name", "goal"), [("textcraft", "craft oak log"), ("maze", "go home"), ("babyai", "pick up the purple castle")]
+)
+def test_a_goal_that_the_task_cannot_have_is_refused(name, goal):
+    env = make(name)
+    env.pursue(goal)
+    with pytest.raises(TaskNotFound, match=f"{name}_30 cannot have the goal '{goal}'"):
+        asyncio.run(env.reset(Task(name, 30)))
+    env.pursue("")
+    asyncio.run(env.reset(Task(name, 30)))
+
+
+def test_others_refuse_another_goal():
+    env = make("wordle")
+    assert not env.relabels
+    with pytest.raises(ValueError, match="wordle cannot change the goals of its tasks"):
+        env.pursue("guess house")
+    with pytest.raises(NotImplementedError, match="wordle cannot tell which goals an episode reached"):
+        env.achieved(Task("wordle", 0), [])
+
+
+def test_which_goal_is_chosen():
+    textcraft, maze = make("textcraft"), make("maze")
+    task = Task("textcraft", 0)
+    commands = ["get 1 oak log", "craft 4 oak planks using 1 oak log", "inventory"]
+    assert textcraft.achieved(task, commands) in (None, Achieved("craft oak planks", 2))
+    assert textcraft.achieved(task, ["inventory", "craft 1 paper", ""]) is None
+    assert maze.achieved(Task("maze", 30), ["look", ""]) is None
+
+
+def test_agentgyms_wording_reaches_goals_too():
+    env, rng, reached = make("babyai", wording="agentgym-exact"), Random(4), 0
+    for index in (0, 9, 16, 21):
+        task = Task("babyai", index)
+        commands = stray(env, Task("babyai", 2 * (index // 2)), rng)
+        if (found := env.achieved(task, commands)) is not None:
+            assert earned(env, task, commands, found)
+            reached += 1
+    assert reached
