@@ -63,6 +63,8 @@ class Request:
         if len(self.price) != 2:
             raise ValueError("price= takes two numbers, like price=0.15,0.60")
         check_share(self.min_counted)
+        if self.exemplars is None and self.nearest != Request.nearest:
+            raise ValueError(f"nearest={self.nearest} has no effect without exemplars=")
         for key, value in {"prompt_tokens": self.prompt_tokens, "response_tokens": self.response_tokens}.items():
             if value is not None and value < 1:
                 raise ValueError(f"{key}={value}: give at least 1")

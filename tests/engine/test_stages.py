@@ -305,6 +305,18 @@ def test_the_prompt_of_an_algorithm_is_that_of_its_stage(run, monkeypatch):
     assert not (trainer.folder.checkpoint("global_step_2") / PROMPTS).exists() and trainer.state.prompts == {}
 
 
+def test_the_prompt_of_a_request_takes_the_place_of_the_algorithms(run, monkeypatch):
+    def requests(self, number, own=EngineRun.requests):
+        return [replace(request, prompt="Other.", preface="Hurry.") for request in own(self, number)]
+
+    monkeypatch.setattr(AgentEvol, "prompt", lambda self, env: "Own.")
+    monkeypatch.setattr(EngineRun, "requests", requests)
+    trainer = run(*EVOLVE)
+    explored = [texts for evaluated, texts in trainer.prefaces if not evaluated]
+    assert explored == [{"Other.\n\nHurry."}] * 2
+    assert [texts for evaluated, texts in trainer.prefaces if evaluated][-1] == {"Own."}
+
+
 def test_a_playbook_and_exemplars_stand_before_all_episodes(run, tmp_path):
     """The playbook goes with the weights, too; exemplars are of other tasks than the episode's."""
     book = Playbook()

@@ -137,6 +137,7 @@ def test_help_names_every_key():
             "samples=many is not a whole number",
         ),
         (["panel=counter:test", "policy=oracle", "min_counted=95"], "min_counted=95 is no share"),
+        (["panel=counter:test", "policy=oracle", "nearest=3"], "nearest=3 has no effect without exemplars="),
         (["panel=counter:test", "policy=oracle", "price=3"], "price= takes two numbers"),
         (["panel=counter:test", "policy=oracle", "samples=0"], "samples is 0; give at least 1"),
         (["panel=counter:test", "policy=expert"], "policy 'expert' is unknown; choose oracle, random, a run"),
