@@ -90,6 +90,15 @@ def test_commands_need_nothing_else(run, tmp_path):
 
 
 @pytest.mark.slow
+def test_learning_in_words_needs_nothing_else(run, tmp_path):
+    """All is opened, and the first request finds no server."""
+    nobody = "openai:m@http://127.0.0.1:9/v1"
+    words = f"learn textcraft:test:2 policy={nobody} writer={nobody} out=book"
+    assert "127.0.0.1:9/v1 cannot be reached" in run(COMMAND.replace("words", f"{words.split()}"))
+    assert (tmp_path / "book/journal/step001.jsonl").is_file()
+
+
+@pytest.mark.slow
 def test_python_needs_nothing_else(run):
     assert run(PYTHON) == ""
 
