@@ -296,7 +296,8 @@ class Run(Protocol):
             updates: of rows that have their tokens: so many mini-batches, in place of whole passes.
             seed: shuffles them, together with the number of the pass.
             first_epoch: number of the first pass.
-            model: that learns; one of ``Needs.models`` with ``trained``, which takes rows that have their tokens.
+            model: that learns; one of ``Needs.models`` with ``trained``. It can learn from rows of a batch until the
+                policy has, as if they had their tokens, and as often as it likes; their scores must have been read.
 
         Returns:
             Losses and norms, means over the updates; of another model as ``<model>/<metric>``.

@@ -47,11 +47,10 @@ class PolicyGradient(OnlineAlgorithm[P]):
         )
 
     def unit(self, run: Run, number: int) -> Metrics:
-        config, learnt = self.config, list[Rollout]()
-        lr = self.rate(number)
+        learnt = list[Rollout]()
         for batch in self.batches(run, number):
             rollouts = self.shaped(batch, run.response_tokens)
-            run.learn(self.rows(rollouts), self.loss, lr=lr, mini_batch=config.mini_batch_tasks, epochs=config.epochs)
+            self.learn(run, rollouts, number)
             learnt += rollouts
         metrics = self.metrics(learnt)
         metrics |= self.shaping.metrics([rollout.episode for rollout in learnt], run.response_tokens)
@@ -60,6 +59,11 @@ class PolicyGradient(OnlineAlgorithm[P]):
     def batches(self, run: Run, number: int) -> Iterator[list[Rollout]]:
         """What the updates of a step learn from."""
         yield from run.batches(number, **self.filter())
+
+    def learn(self, run: Run, rollouts: Sequence[Rollout], number: int) -> None:
+        """Learn from a batch of step ``number``, whose rewards are shaped."""
+        config, lr = self.config, self.rate(number)
+        run.learn(self.rows(rollouts), self.loss, lr=lr, mini_batch=config.mini_batch_tasks, epochs=config.epochs)
 
     def filter(self) -> dict[str, Any]:
         """Arguments of :meth:`Run.batches` that leave out groups without a gradient."""

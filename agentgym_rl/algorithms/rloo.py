@@ -28,5 +28,10 @@ class RLOO(PolicyGradient[GroupConfig]):
     fewest_samples = 2
 
     def credit(self, group: Sequence[Episode]) -> Credit:
-        total = sum(episode.reward for episode in group)
-        return [episode.reward - (total - episode.reward) / (len(group) - 1) for episode in group]
+        return leave_one_out([episode.reward for episode in group])
+
+
+def leave_one_out(values: Sequence[float]) -> list[float]:
+    """Each of two values or more less the mean of the others."""
+    total = sum(values)
+    return [value - (total - value) / (len(values) - 1) for value in values]

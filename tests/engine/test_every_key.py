@@ -31,7 +31,7 @@ from agentgym_rl.algorithms.bc import Cloning
 from agentgym_rl.algorithms.config import OnlineConfig
 from agentgym_rl.algorithms.curriculum.turn_limit import curricula
 from agentgym_rl.algorithms.mixture import mixtures
-from agentgym_rl.algorithms.rows import Row
+from agentgym_rl.algorithms.rows import PerToken, Row
 from agentgym_rl.data import episode_store
 from agentgym_rl.data.episode import Ending, Episode, Turn
 from agentgym_rl.engine.recipe import budget, gpus
@@ -215,6 +215,12 @@ class Recorder:
 
     def journal(self) -> list[Rollout]:
         return self.kept
+
+    def score(self, rows: Sequence[Row], by: str = "policy", *, name: str, **asked: Any) -> list[Row]:
+        self.asked.append((repr(rows), by))
+        numbers = [PerToken([-1 / (1 + (place + token * len(by)) % 7) for token in range(99)])
+                   for place in range(len(rows))]  # fmt: skip
+        return [replace(row, streams={**row.streams, name: own}) for row, own in zip(rows, numbers, strict=True)]
 
     def learn(self, rows: Sequence[Row], loss: Any, **passes: Any) -> dict[str, float]:
         self.asked.append((repr(rows), repr(loss), passes))
@@ -492,6 +498,19 @@ OF_ALGORITHMS: dict[str, dict[str, Entry]] = {
         "proposals": (2, learning, *WRITER),
         "episodes": (1, learning, *WRITER),
         "verify_tasks": (1, learning, *WRITER),
+    },
+    "istar": {
+        **GROUPS,
+        "step_weight": (2, learning),
+        "beta": (0.5, learning),
+        "baseline": ("first", learning),
+        "scale_by_batch": (True, learning),
+        "prm.start": ("loaded", learning),
+        "prm.learns_first": (True, learning),
+        "prm.lr": (0.5, learning),
+        "prm.pairs_per_task": (1, learning, "algorithm.samples_per_task=6"),
+        "prm.mini_batch_pairs": (1, learning, "algorithm.samples_per_task=6"),
+        "prm.epochs": (2, learning),
     },
     "dpo": {
         **ONLINE,

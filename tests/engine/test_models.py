@@ -2,6 +2,7 @@
 
 import os
 from dataclasses import replace
+from math import log
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -24,6 +25,7 @@ from transformers import LlamaConfig, LlamaForCausalLM
 from agentgym_rl.algorithms.base import Needs, Rollout
 from agentgym_rl.algorithms.losses.base import Tokens
 from agentgym_rl.algorithms.losses.dpo import Preference, PreferenceConfig
+from agentgym_rl.algorithms.losses.reward import ImplicitReward
 from agentgym_rl.algorithms.losses.vanilla import Vanilla, VanillaConfig
 from agentgym_rl.algorithms.model import POLICY, Model
 from agentgym_rl.algorithms.rows import PerToken, Row, WithEngine
@@ -284,8 +286,38 @@ def test_a_second_model_learns_from_rows_with_their_tokens(learner):
     metrics, count = learner.learn(TOKENS[:2], loss, lr=1.0, mini_batch=1, epochs=2, model="prm")
     assert count == 2 and metrics["dpo/loss"] == 0.5
     assert workers.state == ("policy", "policy's") and workers.kept["prm"] == ("policy++", "None++")
-    with pytest.raises(ValueError, match="'prm' learns from rows that have their tokens"):
-        learner.learn([Row("a_0_0", {"advantage": 1.0})], Vanilla(VanillaConfig()), lr=1.0, mini_batch=1, model="prm")
+    with pytest.raises(ValueError, match="learned from by another model before the policy learns from them and before"):
+        learner.learn([Row("a_0_0", {})] * 2, loss, lr=1.0, mini_batch=1, model="prm")
+
+
+def test_a_second_model_learns_from_rows_of_a_batch(learner, monkeypatch):
+    workers, given = learner.verl.actor_rollout_wg, []
+    held = {"a_0_0": ([9, 5, 7], [0, 1]), "b_0_0": ([9, 6], [1])}
+
+    def get(keys, partition_id, select_fields):
+        ids, masks = zip(*(held[key] for key in keys), strict=True)
+        return TensorDict({"input_ids": jagged(ids), "response_mask": jagged(masks)}, batch_size=len(keys))
+
+    def update(data):
+        given.append((data["input_ids"].unbind(), data["stream_sampled"].unbind()))
+        return {"metrics": {"loss": [0.5], "grad_norm": [2.0]}}
+
+    monkeypatch.setattr(tq, "kv_batch_get", get)
+    monkeypatch.setattr(workers, "update_actor", update)
+    batch = KVBatchMeta(partition_id="train", keys=[*held], tags=[{}, {}])
+    learner.take(batch, [], {})
+    learner.weights.begin_as_policy("prm", trained=True)
+    first, second = Row("a_0_0", {"sampled": PerToken([0, -1, -2])}), Row("b_0_0", {"sampled": PerToken([0, -3])})
+    pairs, loss = [first, second, first, second], ImplicitReward(PreferenceConfig())
+    metrics, count = learner.learn(pairs, loss, lr=1.0, mini_batch=2, model="prm")
+    assert count == 1 and metrics["prm/loss"] == 0.5
+    ((ids, sampled),) = given
+    assert [row.tolist() for row in ids] == [[9, 5, 7], [9, 6]] * 2
+    assert [row.tolist() for row in sampled] == [[-1, -2], [-3]] * 2
+    assert learner._batch is batch, "the policy can still learn from it"
+    unread = [replace(row, streams={"sampled": WithEngine()}) for row in pairs]
+    with pytest.raises(ValueError, match="learns from scores that were read; score 'sampled' so"):
+        learner.learn(unread, loss, lr=1.0, mini_batch=2, model="prm")
 
 
 def jagged(rows, kind=torch.float32):
@@ -474,35 +506,51 @@ def same(one, other):
 
 @pytest.mark.e2e
 @pytest.mark.timeout(600)
-def test_a_teacher_and_a_second_model_that_learns(tmp_path, monkeypatch):
+def test_a_teacher_and_second_models_that_learn(tmp_path, monkeypatch):
+    """A run of each algorithm, and another that is killed in its second step and goes on."""
     monkeypatch.syspath_prepend(EXAMPLES)
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(EXAMPLES), os.environ.get("PYTHONPATH", "")]))
     recording = replay.Recording(recorded.BATCH)
     files = recording.unpack(tmp_path / "recording")
     filled = [one.format(**files) for one in (*recorded.REPLAYED, *recorded.POLICY, *recorded.CLONED)]
-    algorithm = f"algorithm={Path(__file__).with_name('second_model.py')}:SecondModel"
-    common = [algorithm, *filled, f"run.cache={tmp_path}/cache"]
-    with replay.ReplaySession(recording) as session:
-        session.batch = "plain"
-        replay.run([*common, "name=a", "algorithm.teacher=loaded"], tmp_path / "whole", session)
-        (folder,) = (file.parent for file in (tmp_path / "cache").glob("*/model.safetensors"))
-        again = [*common, "name=a", f"algorithm.teacher={folder}"]
+
+    def rows(name):
+        return [row for row in replay.metrics(tmp_path / name) if "prm/pairs" in row]
+
+    def run(name, *overrides):
+        file, of = Path(__file__).with_name(f"{overrides[0]}.py"), overrides[1]
+        words = [f"algorithm={file}:{of}", *filled, f"run.cache={tmp_path}/cache", "name=a", *overrides[2:]]
+        replay.run(words, tmp_path / name, session)
+
+    def killed(name, *overrides):
         monkeypatch.setenv("KILLED", "1")
         with pytest.raises(SystemExit, match="killed"):
-            replay.run(again, tmp_path / "again", session)
+            run(name, *overrides)
         monkeypatch.delenv("KILLED")
-        replay.run(again, tmp_path / "again", session)
-    whole, other = (
-        [row for row in replay.metrics(tmp_path / name) if "prm/pairs" in row] for name in ("whole", "again")
-    )
-    assert len(whole) == len(other) == 2
+        run(name, *overrides)
+
+    with replay.ReplaySession(recording) as session:
+        session.batch = "plain"
+        second = "second_model", "SecondModel"
+        run("whole", *second, "algorithm.teacher=loaded")
+        (folder,) = (file.parent for file in (tmp_path / "cache").glob("*/model.safetensors"))
+        killed("again", *second, f"algorithm.teacher={folder}")
+        istar = "killed_istar", "KilledIstar", "algorithm.prm.lr=1e-3", "algorithm.prm.mini_batch_pairs=4"
+        run("istar", *istar)
+        killed("istar_again", *istar)
+    whole = rows("whole")
     for row in whole:
-        assert row["prm/pairs"] >= 2 and row["prm/updates"] > 0 and row["prm/entropy"] > 0
+        assert row["prm/updates"] > 0 and row["prm/entropy"] > 0
         assert row["prm/after"] > row["prm/before"], "it tells better from worse"
     assert abs(whole[0]["actor/reverse_kl"]) > 1e-3, "the cloned policy is not its teacher"
-    steps = sorted(int(file.name.rpartition("_")[2]) for file in (tmp_path / "whole/checkpoints").glob("global_step_*"))
-    first, last = steps[-2:]
-    for model in ("actor", "models/prm"):
-        assert same(saved(tmp_path / "whole", last, model), saved(tmp_path / "again", last, model)), model
-        assert not same(saved(tmp_path / "whole", first, model)[0], saved(tmp_path / "whole", last, model)[0])
-    assert not same(saved(tmp_path / "whole", last, "actor")[0], saved(tmp_path / "whole", last, "models/prm")[0])
+    first, second = rows("istar")
+    assert first["prm/reward_std"] < 1e-6 < second["prm/reward_std"], "it begins as the policy, and learns"
+    assert first["prm/loss"] == pytest.approx(log(2), abs=0.1) and first["prm/updates"] > 0
+    for name, other in (("whole", "again"), ("istar", "istar_again")):
+        assert len(rows(name)) == len(rows(other)) == 2 and all(row["prm/pairs"] >= 2 for row in rows(name))
+        checkpoints = (tmp_path / name / "checkpoints").glob("global_step_*")
+        first, last = sorted(int(file.name.rpartition("_")[2]) for file in checkpoints)[-2:]
+        for model in ("actor", "models/prm"):
+            assert same(saved(tmp_path / name, last, model), saved(tmp_path / other, last, model)), (name, model)
+            assert not same(saved(tmp_path / name, first, model)[0], saved(tmp_path / name, last, model)[0])
+        assert not same(saved(tmp_path / name, last, "actor")[0], saved(tmp_path / name, last, "models/prm")[0])

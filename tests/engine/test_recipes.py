@@ -79,9 +79,8 @@ def test_one_word_swaps_the_algorithm_and_nothing_that_is_shared(name):
         try:
             preflight.check_config(Resolved(config))
         except RecipeError as error:
-            assert re.match(
-                r"behaviour cloning needs demonstrations; |algorithm=(dpo|exit) needs whole conversations; ", str(error)
-            )
+            lacks = r"behaviour cloning needs demonstrations; |algorithm=(dpo|exit|istar) needs whole conversations; "
+            assert re.match(lacks, str(error))
             continue
         cloned.add(digest(config, cloned=True))
         if not isinstance(config.algorithm, OnlineConfig):
@@ -113,7 +112,7 @@ def test_every_experiment_takes_every_algorithm_curriculum_and_mixture(name):
         try:
             preflight.check_config(Resolved(whole))
         except RecipeError:
-            assert algorithm.name in ("bc", "dpo", "exit")
+            assert algorithm.name in ("bc", "dpo", "exit", "istar")
             continue
         check_unused(Resolved(whole))
     assert tried >= 8 * 5 * 5

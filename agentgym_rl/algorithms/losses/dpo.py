@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from agentgym_rl.algorithms.checks import above
 from agentgym_rl.algorithms.losses.base import Loss, LossConfig, Tokens
@@ -31,7 +31,7 @@ class Preference(Loss[PreferenceConfig]):
     Config = PreferenceConfig
     streams = frozenset()
     rows_together = 2
-    temperature = 1.0
+    temperature: ClassVar[float | None] = 1.0
     label = "dpo"
 
     def __call__(self, tokens: Tokens) -> Tensor:
@@ -43,10 +43,14 @@ class Preference(Loss[PreferenceConfig]):
         margin = self._margin(tokens)
         return {"margin": margin, "accuracy": (margin > 0).to(margin.dtype)}
 
-    def _margin(self, tokens: Tokens) -> Tensor:
-        """[rows, 1], the same for both rows of a pair: of which the loss is the log-sigmoid."""
+    def weighed(self, tokens: Tokens) -> Tensor:
+        """[rows]: the logarithm of each row's ratio to the reference, times beta."""
         policy, reference = (
             values.where(tokens.mask, 0.0).sum(-1) for values in (tokens.log_prob, tokens.old_log_prob)
         )
-        preferred, rejected = (policy - reference).view(-1, 2).unbind(1)
-        return (self.config.beta * (preferred - rejected)).repeat_interleave(2).unsqueeze(-1)
+        return self.config.beta * (policy - reference)
+
+    def _margin(self, tokens: Tokens) -> Tensor:
+        """[rows, 1], the same for both rows of a pair: of which the loss is the log-sigmoid."""
+        preferred, rejected = self.weighed(tokens).view(-1, 2).unbind(1)
+        return (preferred - rejected).repeat_interleave(2).unsqueeze(-1)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,7 @@ from agentgym_rl.algorithms.base import Metrics, Rollout
 from agentgym_rl.algorithms.losses.base import Loss
 from agentgym_rl.algorithms.model import POLICY, REFERENCE
 from agentgym_rl.algorithms.optimizer import OptimizerConfig
-from agentgym_rl.algorithms.rows import Row, streams_of
+from agentgym_rl.algorithms.rows import Row, WithEngine, streams_of
 from agentgym_rl.engine.verl import fields
 from agentgym_rl.engine.verl import rows as queue
 from agentgym_rl.engine.verl.mapping import ESTIMATOR, renamed
@@ -85,9 +86,9 @@ class Learner:
             raise ValueError("rows have no advantages, which are left to verl only where Algorithm.needs says so")
         self.settings.set_loss(loss, epochs)
         if isinstance(rows[0].segment, str):
-            if model != POLICY:
-                raise ValueError(f"the model {model!r} learns from rows that have their tokens, as of Run.rollouts")
-            return self._learn_batch({str(row.segment): row for row in rows}, streams, loss, lr, mini_batch)
+            if model == POLICY:
+                return self._learn_batch({str(row.segment): row for row in rows}, streams, loss, lr, mini_batch)
+            rows = self._with_tokens(rows)
         passes = [f"{seed}:{epoch}" for epoch in range(first_epoch, first_epoch + epochs)]
         self.weights.sleep()
         with self.weights.using(model, learn=True):
@@ -104,9 +105,7 @@ class Learner:
         if not isinstance(rows[0].segment, str):
             self.weights.sleep()
             return self.scorer.of_tokens(rows, by, name, entropy=entropy)
-        batch = self._batch
-        if batch is None or not {str(row.segment) for row in rows} <= set(batch.keys):
-            raise ValueError("rows of a batch are scored before they are learned from and the next batch is asked for")
+        batch = self._taken({str(row.segment) for row in rows}, "scored before they are learned from and")
         return self.scorer.of_batch(batch, rows, by, name, entropy=entropy, read=read)
 
     def _estimates(self, row: Row) -> bool:
@@ -114,6 +113,30 @@ class Learner:
         return isinstance(row.segment, str) and self.settings.config.algorithm.adv_estimator != ESTIMATOR
 
     # rows whose tokens stay in the queue
+
+    def _taken(self, keys: Set[str], how: str) -> KVBatchMeta:
+        """The present batch, which must have these rows.
+
+        Raises:
+            ValueError: it has not; ``how`` says what is done with them in time.
+        """
+        if self._batch is None or not keys <= set(self._batch.keys):
+            raise ValueError(f"rows of a batch are {how} before the next batch is asked for")
+        return self._batch
+
+    def _with_tokens(self, rows: Sequence[Row]) -> list[Row]:
+        """Rows of the present batch, with their tokens.
+
+        Raises:
+            ValueError: it has not all of them; or a stream's numbers are with the engine, which has them elsewhere.
+        """
+        for name, stream in rows[0].streams.items():
+            if isinstance(stream, WithEngine):
+                raise ValueError(f"another model than the policy learns from scores that were read; score {name!r} so")
+        keys = {str(row.segment): None for row in rows}
+        batch = self._taken(keys.keys(), "learned from by another model before the policy learns from them and")
+        tokens = dict(zip(keys, queue.examples_of([*keys], batch.partition_id), strict=True))
+        return [replace(row, segment=tokens[str(row.segment)]) for row in rows]
 
     def begin_step(self) -> None:
         """A training step begins."""
@@ -197,9 +220,7 @@ class Learner:
         Raises:
             ValueError: it cannot be learned from like this.
         """
-        batch = self._batch
-        if batch is None or not rows.keys() <= set(batch.keys):
-            raise ValueError("rows of a batch are learned from once, before the next batch is asked for")
+        batch = self._taken(rows.keys(), "learned from once,")
         if loss.rows_together > 1:
             raise ValueError(f"{type(loss).__name__} compares rows, and needs those of Run.rollouts, with their tokens")
         if loss.config.kl and REFERENCE not in self.weights.models:

@@ -25,6 +25,7 @@ from agentgym_rl.algorithms.base import Metrics, Rollout
 from agentgym_rl.data.episode import Episode
 from agentgym_rl.engine.verl.drift import LOG_RATIO, NUMBERS
 from agentgym_rl.engine.verl.drift_metrics import ratio_metrics as ratios
+from agentgym_rl.rollout.supervised import Example, from_rollout
 
 EPISODES = "episodes"
 """Field of a prompt: its episodes in the order of their sessions."""
@@ -225,6 +226,13 @@ def metric_rows(tags: Sequence[Mapping[str, Any]]) -> TensorDict:
 def get(batch: KVBatchMeta, *fields: str) -> Any:
     """Fields of the rows, those that they have."""
     return tq.kv_batch_get(keys=batch.keys, partition_id=batch.partition_id, select_fields=list(fields))
+
+
+def examples_of(keys: Sequence[str], partition_id: str) -> list[Example]:
+    """The tokens of rows."""
+    data = tq.kv_batch_get(keys=[*keys], partition_id=partition_id, select_fields=["input_ids", "response_mask"])
+    rows = zip(data["input_ids"].unbind(), data["response_mask"].unbind(), strict=True)
+    return [from_rollout(ids.tolist(), mask.tolist()) for ids, mask in rows]
 
 
 def put(batch: KVBatchMeta, fields: dict[str, torch.Tensor]) -> KVBatchMeta:

@@ -27,7 +27,7 @@ from agentgym_rl.engine.verl.settings import Settings
 from agentgym_rl.engine.verl.updates import Progress
 from agentgym_rl.engine.verl.weights import Weights
 from agentgym_rl.rollout.recorder import Advantages
-from agentgym_rl.rollout.supervised import Example, from_rollout
+from agentgym_rl.rollout.supervised import Example
 
 Rows = Callable[[int, int, int | None], list[dict[str, Any]]]
 """The rows of a step (from 0); or, by the other two arguments, of its n-th redraw and how many of them."""
@@ -105,9 +105,8 @@ class Sampler:
         episodes = buffer.take_episodes()
         segments: dict[str, list[Example]] = {session: [] for session in episodes}
         if keys := sorted(sampled.keys, key=queue.segment_of):
-            data = tq.kv_batch_get(keys=keys, partition_id=partition, select_fields=["input_ids", "response_mask"])
-            for key, ids, mask in zip(keys, data["input_ids"].unbind(), data["response_mask"].unbind(), strict=True):
-                segments[queue.session_of(key)].append(from_rollout(ids.tolist(), mask.tolist()))
+            for key, example in zip(keys, queue.examples_of(keys, partition), strict=True):
+                segments[queue.session_of(key)].append(example)
             tq.kv_clear(keys=keys, partition_id=partition)
         return [
             Rollout(episode=episode, segments=segments[session], group=queue.prompt_of(session), key=session)

@@ -1,0 +1,147 @@
+r"""Implicit step rewards (iStar, first published as OPRL, arXiv 2509.19199): a second model says what a step is worth.
+
+The reward model :math:`\pi_\phi` learns preferences (DPO) between a success and a failure of a task. Its reference is
+the policy as the update begins,
+
+.. math:: L = -\log \sigma(Q^+ - Q^-), \qquad Q = \sum_t r_t, \qquad
+          r_t = \beta \log \frac{\pi_\phi(a_t | s_t)}{\pi_{old}(a_t | s_t)}
+
+:math:`r_t`, over the tokens of turn :math:`t`, is the reward of its step. The advantage of a turn is that of its
+episode, which is RLOO's, plus that of its step,
+
+.. math:: A_t = A^E + \alpha A^S_t, \qquad A^S_t = r_t - \mathrm{mean}(r \text{ of all other steps of the task})
+
+:math:`\alpha` is ``algorithm.step_weight``.
+
+Departures from the authors' release (Tongyi-Character at dfee104): as read, it takes the loss of detached numbers, so
+that no gradient reaches the reward model; here it learns. The release has the mean over the first step of each episode
+for a baseline (``baseline=first``), the mean over steps for :math:`Q`, all pairs of a task
+(``prm.pairs_per_task``), and rewards divided by the largest of the batch (``scale_by_batch=true``). Here a turn's
+log-ratio counts at most 5 nats, and an episode is one sequence, in place of one a turn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from enum import StrEnum
+from statistics import fmean, pstdev
+
+from agentgym_rl.algorithms.base import Metrics, Needs, Rollout, Run
+from agentgym_rl.algorithms.checks import above, at_least
+from agentgym_rl.algorithms.config import GroupConfig
+from agentgym_rl.algorithms.policy_gradient import Credit, PolicyGradient
+from agentgym_rl.algorithms.reward_model import CLIP, PRM, RewardModel, RewardModelConfig, clipped
+from agentgym_rl.algorithms.rloo import leave_one_out
+from agentgym_rl.data.episode import Episode
+
+
+class Baseline(StrEnum):
+    """What a step is compared with."""
+
+    ALL = "all"
+    FIRST = "first"
+
+
+@dataclass(kw_only=True)
+class IstarConfig(GroupConfig):
+    """Keys of ``algorithm=istar``."""
+
+    step_weight: float = 1.0
+    """Weight of the advantage of steps; 0 is RLOO, without a reward model."""
+    beta: float = 0.05
+    """Scale of the step rewards, and how strongly the reward model is tied to the policy."""
+    baseline: Baseline = Baseline.ALL
+    """What a step is compared with: ``all`` other steps of its task, or the ``first`` of each episode."""
+    scale_by_batch: bool = False
+    """Divide step rewards by the largest of the batch."""
+    prm: RewardModelConfig = field(default_factory=RewardModelConfig)
+    """The reward model; see :class:`~agentgym_rl.algorithms.reward_model.RewardModelConfig`."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        at_least(self, 0, "step_weight")
+        above(self, 0, "beta")
+
+    def unused(self, *, off_policy: bool, environments: int) -> Mapping[str, str]:
+        found = super().unused(off_policy=off_policy, environments=environments)
+        if self.step_weight:
+            return found
+        keys = ("beta", "baseline", "scale_by_batch", *(f"prm.{key.name}" for key in fields(self.prm)))
+        return {**found, **dict.fromkeys(keys, "algorithm.step_weight=0 has no reward model")}
+
+
+class Istar(PolicyGradient[IstarConfig]):
+    """Rewards less those of the same task, and step rewards less those of its other steps."""
+
+    Config = IstarConfig
+    fewest_samples = 2
+
+    def __init__(self, config: IstarConfig) -> None:
+        super().__init__(config)
+        self.model = RewardModel(config.prm, config.optimizer, config.beta)
+        self.ratios = dict[int, list[float]]()
+        self.rewards = dict[int, list[float]]()
+        self.taught = list[Metrics]()
+
+    @classmethod
+    def needs(cls, config: IstarConfig) -> Needs:
+        needs = super().needs(config)
+        if not config.step_weight:
+            return needs
+        models = {**needs.models, PRM: config.prm.model}
+        return replace(needs, models=models, full_context="algorithm=istar", rows_together=2)
+
+    def unit(self, run: Run, number: int) -> Metrics:
+        for kept in (self.ratios, self.rewards, self.taught):
+            kept.clear()  # by identity of the step's episodes
+        return super().unit(run, number)
+
+    def learn(self, run: Run, rollouts: Sequence[Rollout], number: int) -> None:
+        if self.config.step_weight:
+            rows = self.model.referenced(run, rollouts)
+            if self.config.prm.learns_first:
+                self.taught.append(self.model.learn(run, rollouts, rows, number, self.units))
+            self._reward(rollouts, self.model.ratios(run, rows))
+            if not self.config.prm.learns_first:
+                self.taught.append(self.model.learn(run, rollouts, rows, number, self.units))
+        super().learn(run, rollouts, number)
+
+    def _reward(self, rollouts: Sequence[Rollout], ratios: Sequence[list[float]]) -> None:
+        rewards = [[self.config.beta * clipped(ratio) for ratio in own] for own in ratios]
+        if self.config.scale_by_batch:
+            largest = max((abs(reward) for own in rewards for reward in own), default=0.0) or 1.0
+            rewards = [[reward / largest for reward in own] for own in rewards]
+        episodes = [id(rollout.episode) for rollout in rollouts]
+        self.ratios |= zip(episodes, ratios, strict=True)
+        self.rewards |= zip(episodes, rewards, strict=True)
+
+    def credit(self, group: Sequence[Episode]) -> Credit:
+        of_episodes = leave_one_out([episode.reward for episode in group])
+        if not self.config.step_weight:
+            return of_episodes
+        of_steps = step_advantages([self.rewards[id(episode)] for episode in group], self.config.baseline)
+        weight = self.config.step_weight
+        return [[a + weight * step for step in own] for a, own in zip(of_episodes, of_steps, strict=True)]
+
+    def metrics(self, rollouts: Sequence[Rollout]) -> Metrics:
+        rewards = [reward for own in self.rewards.values() for reward in own]
+        if not rewards:
+            return {}
+        ratios = [ratio for own in self.ratios.values() for ratio in own]
+        told = {key: fmean(each[key] for each in self.taught if key in each) for key in set().union(*self.taught)}
+        return told | {
+            "prm/reward_std": pstdev(rewards),
+            "prm/clipped_turns_frac": fmean(abs(ratio) > CLIP for ratio in ratios),
+        }
+
+
+def step_advantages(rewards: Sequence[Sequence[float]], baseline: Baseline) -> list[list[float]]:
+    """Step rewards of the episodes of a task, less their baseline; 0 for a single step."""
+    if baseline is Baseline.ALL:
+        every = [reward for own in rewards for reward in own]
+        left = iter(leave_one_out(every) if len(every) > 1 else [0.0] * len(every))
+        return [[next(left) for _ in own] for own in rewards]
+    first = [own[0] for own in rewards if own]
+    scale = len(first) / (len(first) - 1) if len(first) > 1 else 0.0
+    return [[(reward - fmean(first)) * scale for reward in own] for own in rewards]
