@@ -99,6 +99,7 @@ class Istar(PolicyGradient[IstarConfig]):
 
     def learn(self, run: Run, rollouts: Sequence[Rollout], number: int) -> None:
         if self.config.step_weight:
+            rollouts = sorted(rollouts, key=lambda rollout: rollout.key)  # as they were asked for, not as they ended
             rows = self.model.referenced(run, rollouts)
             if self.config.prm.learns_first:
                 self.taught.append(self.model.learn(run, rollouts, rows, number, self.units))

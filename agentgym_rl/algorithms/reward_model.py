@@ -104,8 +104,8 @@ def clipped(ratio: float) -> float:
 
 
 def pairs(group: Sequence[Rollout], most: int, seed: str) -> list[tuple[Rollout, Rollout]]:
-    """Pairs of a success and a failure of a task; ``seed`` and the group draw them."""
+    """Pairs of a success and a failure of a task; ``seed`` and the task draw them."""
     won = [rollout for rollout in group if rollout.episode.success]
     lost = [rollout for rollout in group if not rollout.episode.success]
     every = [*product(won, lost)]
-    return Random(f"{seed}:{group[0].group}").sample(every, min(most, len(every)))
+    return Random(f"{seed}:{group[0].episode.item_id}").sample(every, min(most, len(every)))

@@ -73,6 +73,16 @@ def test_a_step_of_training():
     assert metrics["prm/reward_std"] > 0
 
 
+def test_which_episode_ended_first_makes_no_difference():
+    def asked(*batch):
+        run, algorithm = ScriptedRun(*batch), Istar(IstarConfig())
+        algorithm.unit(run, 0)
+        return run.learned, [algorithm.rewards[id(one.episode)] for one in (WON, LOST, LOST_TOO)]
+
+    other = [replace(one, group="h") for one in (LOST_TOO, WON, LOST)]  # another run numbers groups differently
+    assert asked(WON, LOST, LOST_TOO) == asked(*other)
+
+
 def test_a_reward_model_can_learn_first():
     run = ScriptedRun(WON, LOST)
     Istar(IstarConfig(prm=RewardModelConfig(learns_first=True))).unit(run, 0)
