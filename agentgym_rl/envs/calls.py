@@ -59,6 +59,19 @@ def read_call(response: str) -> Call:
     return replace(call, thought=call.thought or _thought(response[: tagged.start() if tagged else start]))
 
 
+def read_calls(response: str) -> list[Call]:
+    """All calls of a response: those in tags, or the only one in another form.
+
+    Raises:
+        BadCall: see :func:`read_call`.
+    """
+    tagged = [] if response.lstrip().startswith("{") else list(TAGGED.finditer(response))
+    if len(tagged) < 2:
+        return [read_call(response)]
+    first, *others = (read_call(match[0]) for match in tagged)
+    return [replace(first, thought=first.thought or _thought(response[: tagged[0].start()])), *others]
+
+
 def call_of(value: Any) -> Call:
     """A call from its JSON value: an object of one of the forms, or a list with one.
 

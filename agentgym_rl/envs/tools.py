@@ -143,10 +143,10 @@ class Tool:
 
     def typed(self, texts: Mapping[str, str]) -> dict[str, Any]:
         """Arguments from their texts; what has another type than its parameter, or no parameter, stays a text."""
-        return {name: _value(text, self.parameters.get(name, {}).get("type")) for name, text in texts.items()}
+        return {name: value_of(text, self.parameters.get(name, {}).get("type")) for name, text in texts.items()}
 
 
-def _value(text: str, kind: Any) -> Any:
+def value_of(text: str, kind: Any) -> Any:
     """A text as a value of one of JSON Schema's types."""
     try:
         if kind in ("integer", "number", "boolean"):

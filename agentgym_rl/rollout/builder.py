@@ -51,9 +51,8 @@ def faithful(builder: Any) -> Any:
     def merge_context_tokens(
         previous_messages: Sequence[Message], updated_messages: Sequence[Message], runtime_token_ids: Sequence[int]
     ) -> MergeResult:
-        """An observation after a response, which gets an end of turn where it was cut before one."""
-        (observation,) = updated_messages[len(previous_messages) :]
-        ids = frame.following(observation, list(runtime_token_ids))
+        """Messages after a response, which gets an end of turn where it was cut before one."""
+        ids = frame.following(updated_messages[len(previous_messages) :], list(runtime_token_ids))
         return MergeResult([*runtime_token_ids, *ids], len(ids), "context")
 
     def merge_assistant_tokens(runtime_token_ids: Sequence[int], assistant_token_ids: Sequence[int]) -> MergeResult:

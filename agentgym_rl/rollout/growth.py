@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from jinja2 import TemplateError
@@ -42,8 +42,8 @@ def check(builder: Any, style: str) -> None:
     if style not in OPENINGS:
         return
     try:
-        told = _rendered(builder, _messages(style, 1)[:-1], add_generation_prompt=False)
-        whole = _rendered(builder, _messages(style, 2), add_generation_prompt=True)
+        told = rendered(builder, _messages(style, 1)[:-1], add_generation_prompt=False)
+        whole = rendered(builder, _messages(style, 2), add_generation_prompt=True)
         demonstration, grown = _grown(builder, style)
     except (TemplateError, TypeError, ValueError) as error:
         raise Misfit(f"the chat template cannot render an episode in the {style} wording ({error})") from error
@@ -62,11 +62,21 @@ def _messages(style: str, turns: int) -> list[Message]:
     return messages
 
 
-def _rendered(builder: Any, messages: Sequence[Message], *, add_generation_prompt: bool) -> list[int]:
+def rendered(
+    builder: Any,
+    messages: Sequence[Message],
+    *,
+    add_generation_prompt: bool,
+    tools: Sequence[Mapping[str, Any]] = (),
+) -> list[int]:
     """What the template itself renders; verl's builder tries other messages where it raises."""
     return list(
         builder.tokenizer.apply_chat_template(
-            messages, add_generation_prompt=add_generation_prompt, return_dict=False, **builder.chat_template_kwargs
+            messages,
+            add_generation_prompt=add_generation_prompt,
+            tools=list(tools) or None,
+            return_dict=False,
+            **builder.chat_template_kwargs,
         )
     )
 

@@ -29,12 +29,12 @@ class Frame:
     render: Callable[..., list[int]]
     """From messages, and ``add_generation_prompt=``, to tokens."""
 
-    def following(self, observation: Message, before: list[int]) -> list[int]:
-        """The tokens that an observation appends, up to the next response.
+    def following(self, messages: Sequence[Message], before: list[int]) -> list[int]:
+        """The tokens that messages append behind a response, up to the next response.
 
         They begin with what of the end of a turn is missing at the end of ``before``.
         """
-        ids, word = self.render([ASKED, _said(WORDS[0]), observation], add_generation_prompt=True), self._word
+        ids, word = self.render([ASKED, _said(WORDS[0]), *messages], add_generation_prompt=True), self._word
         at = next((at for at in range(len(ids)) if ids[at : at + len(word)] == word), None)
         if at is None:
             raise ValueError("the template does not render a response before an observation")

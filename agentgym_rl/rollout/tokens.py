@@ -239,7 +239,7 @@ class TokenConversation:
 
     async def _prompt(self, messages: list[Message]) -> list[int]:
         text = sum(len(message["content"]) for message in messages)
-        return list(await _aside(text, self.builder.build_initial_tokens, messages))
+        return list(await aside(text, self.builder.build_initial_tokens, messages))
 
     async def _following(self, updated: list[Message]) -> list[Segment]:
         """What takes the place of the last segment when messages follow its last response.
@@ -254,7 +254,7 @@ class TokenConversation:
                 return [last.followed_by(prompt[len(ids) :])]
             start = len(last.prompt_ids)
             return [last, Segment(prompt[:start]).followed_by(prompt[start:])]
-        merged = await _aside(text, self.builder.merge_context_tokens, self.messages, updated, last.ids)
+        merged = await aside(text, self.builder.merge_context_tokens, self.messages, updated, last.ids)
         return [last.followed_by(merged.token_ids[len(last.ids) :])]
 
     @property
@@ -297,7 +297,7 @@ class TokenConversation:
             segment=len(self.segments) - 1,
             notes=notes,
             log_prob=log_prob,
-            pieces=[_piece(self.tokenizer, token) for token in ids],
+            pieces=[piece_of(self.tokenizer, token) for token in ids],
             log_probs=[round(value, 4) for value in log_probs or ()],
             calls=calls,
         )
@@ -317,13 +317,13 @@ def response_ids(text: str, tokenizer: Any, builder: Any) -> list[int]:
     return list(builder.merge_assistant_tokens([], ids).token_ids)
 
 
-async def _aside(text: int, work: Callable[..., T], *arguments: Any) -> T:
+async def aside(text: int, work: Callable[..., T], *arguments: Any) -> T:
     """Call in a thread if there are many characters to tokenize, so that other episodes go on; else at once."""
     return await asyncio.to_thread(work, *arguments) if text > LONG else work(*arguments)
 
 
 @lru_cache(maxsize=1 << 17)
-def _piece(tokenizer: Any, token: int) -> str:
+def piece_of(tokenizer: Any, token: int) -> str:
     """The text of one token; each occurs many times."""
     text: str = tokenizer.decode([token])
     return text

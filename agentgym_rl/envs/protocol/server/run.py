@@ -18,6 +18,7 @@ from pathlib import Path
 import uvicorn
 from fastapi import FastAPI
 from prometheus_client.multiprocess import mark_process_dead
+from starlette.types import ASGIApp
 
 from agentgym_rl.envs.core import EnvError
 from agentgym_rl.envs.protocol.server.app import create_app
@@ -56,7 +57,7 @@ def serve(settings: Settings, listening: socket.socket, create: Create = create_
         EnvError: an environment cannot be loaded, or a worker ended soon after its start.
         ValueError: an option of an environment is wrong.
     """
-    _allow_files()
+    allow_files()
     if settings.workers == 1:
         with suppress(KeyboardInterrupt):
             _server(create(settings), settings.body_limit).run([listening])
@@ -69,7 +70,7 @@ def serve(settings: Settings, listening: socket.socket, create: Create = create_
         workers.stop()
 
 
-def _allow_files() -> None:
+def allow_files() -> None:
     """As many open files as this process may have: a connection is one, and often 1,024 are allowed at first."""
     with suppress(ImportError):  # Windows has no such limit
         import resource
@@ -154,8 +155,12 @@ def _work(create: Create, settings: Settings, worker: int, folder: Path, listeni
 
 
 def _server(app: FastAPI, largest: int = 1 << 20) -> uvicorn.Server:
-    """The server; ``largest`` is the most bytes of a socket's message."""
-    config = uvicorn.Config(
+    return uvicorn.Server(config_of(app, largest))
+
+
+def config_of(app: ASGIApp, largest: int) -> uvicorn.Config:
+    """How an application is served; ``largest`` is the most bytes of a socket's message."""
+    return uvicorn.Config(
         app,
         http=Protocol,
         ws="websockets-sansio",
@@ -165,4 +170,3 @@ def _server(app: FastAPI, largest: int = 1 << 20) -> uvicorn.Server:
         lifespan="on",
         timeout_graceful_shutdown=GRACE,
     )
-    return uvicorn.Server(config)
