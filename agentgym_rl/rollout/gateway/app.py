@@ -1,0 +1,141 @@
+"""HTTP of the gateway. Needs the extra ``serve``."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
+from starlette.requests import Request as HttpRequest
+from starlette.responses import Response, StreamingResponse
+from starlette.routing import Route
+
+from agentgym_rl.rollout.gateway import anthropic, openai
+from agentgym_rl.rollout.gateway.request import Refusal, Reply, Request, body_of
+from agentgym_rl.rollout.gateway.session import Session, Sessions
+
+BODY = 16 << 20
+"""Most bytes of a body."""
+GONE = 499
+"""Status of a request whose client has left, for the log."""
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """How an API writes requests, answers, streams and errors."""
+
+    read: Callable[[Mapping[str, Any]], Request]
+    write: Callable[[Request, Reply], dict[str, Any]]
+    stream: Callable[[Request, Reply], Iterator[bytes]]
+    refuse: Callable[[Refusal], dict[str, Any]]
+
+
+OPENAI = Form(openai.read, openai.write, openai.stream, openai.refuse)
+ANTHROPIC = Form(anthropic.read, anthropic.write, anthropic.stream, anthropic.refuse)
+
+Handle = Callable[[Session, HttpRequest], Awaitable[Response]]
+
+
+def create_app(sessions: Sessions) -> Starlette:
+    """The ASGI application. Each path is there with the session's key in a header, and with ``/key/<key>`` in it, for
+    a harness that can set nothing but a base URL."""
+
+    async def sweep() -> None:
+        while True:
+            await asyncio.sleep(min(sessions.ttl / 4, 30.0))
+            sessions.reclaim()
+
+    @asynccontextmanager
+    async def lifespan(_: Starlette) -> AsyncIterator[None]:
+        sweeping = asyncio.create_task(sweep())
+        yield
+        sweeping.cancel()
+
+    table = (
+        ("/v1/chat/completions", "POST", OPENAI, lambda session, http: _answer(session, http, OPENAI)),
+        ("/v1/messages", "POST", ANTHROPIC, lambda session, http: _answer(session, http, ANTHROPIC)),
+        ("/v1/models", "GET", OPENAI, _models),
+        ("/reward", "POST", OPENAI, _reward),
+    )
+    routes = [
+        Route(f"/sessions/{{id}}{prefix}{path}", _endpoint(sessions, form, handle), methods=[method])
+        for path, method, form, handle in table
+        for prefix in ("", "/key/{key}")
+    ]
+    return Starlette(routes=routes, lifespan=lifespan, exception_handlers={HTTPException: _lost})
+
+
+def _endpoint(sessions: Sessions, form: Form, handle: Handle) -> Callable[[HttpRequest], Awaitable[Response]]:
+    async def endpoint(http: HttpRequest) -> Response:
+        try:
+            session = sessions.find(http.path_params["id"], http.path_params.get("key") or _key(http.headers))
+            return await handle(session, http)
+        except Refusal as refusal:
+            # Both official clients repeat a request after 409 and 5xx, unless they are told not to.
+            return _json(form.refuse(refusal), refusal.status, {"x-should-retry": "false"})
+        except ClientDisconnect:
+            return Response(status_code=GONE)
+
+    return endpoint
+
+
+async def _answer(session: Session, http: HttpRequest, form: Form) -> Response:
+    request = form.read(await _body(http))
+
+    async def present() -> bool:
+        return not await http.is_disconnected()
+
+    reply = await session.answer(request, present)
+    if reply is None:
+        return Response(status_code=GONE)
+    headers = {"x-ignored-parameters": ", ".join(request.ignored)} if request.ignored else {}
+    if request.stream:
+        return StreamingResponse(_each(form.stream(request, reply)), headers=headers, media_type="text/event-stream")
+    return _json(form.write(request, reply), headers=headers)
+
+
+async def _reward(session: Session, http: HttpRequest) -> Response:
+    reward = (await _body(http)).get("reward")
+    if not isinstance(reward, int | float) or isinstance(reward, bool) or not 0 <= reward <= 1:
+        raise Refusal('the body should be {"reward": r} with a number r from 0 to 1')
+    session.end(float(reward))
+    return _json({"reward": session.reward})
+
+
+async def _models(session: Session, http: HttpRequest) -> Response:
+    return _json({"object": "list", "data": [{"id": "policy", "object": "model", "created": 0, "owned_by": "run"}]})
+
+
+async def _lost(_: HttpRequest, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    refusal = Refusal(f"{error.detail}; a session has /v1/chat/completions, /v1/messages, /v1/models and /reward")
+    return _json(openai.refuse(refusal), error.status_code, error.headers)
+
+
+async def _body(http: HttpRequest) -> dict[str, Any]:
+    raw = bytearray()
+    async for part in http.stream():
+        raw += part
+        if len(raw) > BODY:
+            raise Refusal(f"the body is larger than {BODY} bytes", "too_large", 413)
+    return body_of(bytes(raw))
+
+
+def _key(headers: Mapping[str, str]) -> str:
+    """The key of a request: OpenAI's clients send it as a bearer token, Anthropic's as ``x-api-key``."""
+    return headers.get("x-api-key") or headers.get("authorization", "").removeprefix("Bearer ")
+
+
+async def _each(events: Iterator[bytes]) -> AsyncIterator[bytes]:
+    for event in events:
+        yield event
+
+
+def _json(body: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+    return Response(json.dumps(body), status, headers, media_type="application/json")

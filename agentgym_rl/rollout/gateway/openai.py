@@ -1,0 +1,167 @@
+"""OpenAI's form: ``POST /v1/chat/completions``."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from agentgym_rl.rollout.gateway.request import (
+    MAX_NAME,
+    ChatMessage,
+    Refusal,
+    Reply,
+    Request,
+    count,
+    flag,
+    joined,
+    list_of,
+    object_of,
+    stops,
+    text_of,
+    tool,
+)
+
+IGNORED = (
+    "temperature", "top_p", "top_k", "min_p", "seed", "presence_penalty", "frequency_penalty", "repetition_penalty",
+    "logit_bias", "response_format", "tool_choice", "parallel_tool_calls", "reasoning_effort", "verbosity",
+)  # fmt: skip
+"""What a harness may wish of a reply and the run decides: sampling, and a form that only constrained decoding keeps."""
+ROLES = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant", "tool": "tool"}
+
+
+def read(body: Mapping[str, Any]) -> Request:
+    """The request of a body.
+
+    Raises:
+        Refusal: a value is wrong, or asks for what the gateway does not give.
+    """
+    if body.get("n") not in (None, 1):
+        raise Refusal("n is not 1; ask once for each reply")
+    for name in ("logprobs", "top_logprobs", "functions", "function_call", "audio"):
+        if body.get(name):
+            raise Refusal(f"{name} is not offered; leave it out")
+    options = body.get("stream_options")
+    choice = body.get("tool_choice")
+    tools = [] if choice == "none" else list_of(body.get("tools"), "tools")
+    return Request(
+        messages=[
+            _message(each, f"messages[{at}]") for at, each in enumerate(list_of(body.get("messages"), "messages"))
+        ],
+        tools=[_tool(each, f"tools[{at}]") for at, each in enumerate(tools)],
+        max_tokens=count(body, "max_completion_tokens") or count(body, "max_tokens"),
+        stop=stops(body.get("stop"), "stop"),
+        stream=flag(body, "stream"),
+        usage=options is not None and flag(object_of(options, "stream_options"), "include_usage"),
+        model=text_of(body.get("model", ""), "model", MAX_NAME),
+        ignored=[name for name in IGNORED if body.get(name) is not None and (name, choice) not in _FOLLOWED],
+    )
+
+
+_FOLLOWED = {("tool_choice", "auto"), ("tool_choice", "none")}
+
+
+def _tool(value: Any, where: str) -> dict[str, Any]:
+    function = object_of(object_of(value, where).get("function"), f"{where}.function")
+    return tool(function, "parameters", f"{where}.function")
+
+
+def _message(value: Any, where: str) -> ChatMessage:
+    given = object_of(value, where)
+    role = given.get("role")
+    if not isinstance(role, str) or role not in ROLES:
+        raise Refusal(f"{where}.role should be one of {', '.join(ROLES)}")
+    message: ChatMessage = {"role": ROLES[role], "content": joined(given.get("content"), f"{where}.content")}
+    if role == "tool":
+        message["tool_call_id"] = text_of(given.get("tool_call_id", ""), f"{where}.tool_call_id", MAX_NAME)
+    calls = list_of(given.get("tool_calls"), f"{where}.tool_calls")
+    if calls and role != "assistant":
+        raise Refusal(f"{where}.tool_calls belongs to messages of the assistant")
+    if calls:
+        message["tool_calls"] = [_call(each, f"{where}.tool_calls[{at}]") for at, each in enumerate(calls)]
+    return message
+
+
+def _call(value: Any, where: str) -> dict[str, Any]:
+    given = object_of(value, where)
+    function = object_of(given.get("function"), f"{where}.function")
+    name = text_of(function.get("name"), f"{where}.function.name", MAX_NAME)
+    arguments = text_of(function.get("arguments", ""), f"{where}.function.arguments")
+    return {
+        "id": text_of(given.get("id", ""), f"{where}.id", MAX_NAME),
+        "type": "function",
+        "function": {"name": name, "arguments": _object(arguments)},
+    }
+
+
+def _object(arguments: str) -> Any:
+    """Arguments as chat templates expect them; what is no object stays the text that it is."""
+    try:
+        value = json.loads(arguments or "{}")
+    except (ValueError, RecursionError):
+        return arguments
+    return value if isinstance(value, dict) else arguments
+
+
+# writing
+
+
+def write(request: Request, reply: Reply) -> dict[str, Any]:
+    """The body of an answer."""
+    message: dict[str, Any] = {"role": "assistant", "content": reply.content or None, "refusal": None}
+    if not reply.calls:
+        message["content"] = reply.content
+    else:
+        message["tool_calls"] = _calls(reply)
+    if reply.thought:
+        message["reasoning_content"] = reply.thought
+    choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": reply.finish}
+    return {**_head(request, reply, "chat.completion"), "choices": [choice], "usage": _usage(reply)}
+
+
+def stream(request: Request, reply: Reply) -> Iterator[bytes]:
+    """The answer as server-sent events."""
+
+    def chunk(delta: dict[str, Any], finish: str | None = None) -> bytes:
+        choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish}
+        return _event({**head, "choices": [choice]})
+
+    head = _head(request, reply, "chat.completion.chunk")
+    yield chunk({"role": "assistant", "content": ""})
+    if reply.thought:
+        yield chunk({"reasoning_content": reply.thought})
+    if reply.content:
+        yield chunk({"content": reply.content})
+    for at, call in enumerate(_calls(reply)):
+        yield chunk({"tool_calls": [{"index": at, **call}]})
+    yield chunk({}, reply.finish)
+    if request.usage:
+        yield _event({**head, "choices": [], "usage": _usage(reply)})
+    yield b"data: [DONE]\n\n"
+
+
+def refuse(refusal: Refusal) -> dict[str, Any]:
+    """The body of an error."""
+    kind = "invalid_request_error" if refusal.status < 500 else "server_error"
+    return {"error": {"message": str(refusal), "type": kind, "param": None, "code": refusal.code}}
+
+
+def _calls(reply: Reply) -> list[dict[str, Any]]:
+    return [
+        {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.text}}
+        for call in reply.calls
+    ]
+
+
+def _head(request: Request, reply: Reply, kind: str) -> dict[str, Any]:
+    return {"id": f"chatcmpl-{reply.id}", "object": kind, "created": int(time.time()), "model": request.model}
+
+
+def _usage(reply: Reply) -> dict[str, int]:
+    prompt, completion = reply.prompt_tokens, reply.completion_tokens
+    return {"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": prompt + completion}
+
+
+def _event(data: dict[str, Any]) -> bytes:
+    return f"data: {json.dumps(data)}\n\n".encode()

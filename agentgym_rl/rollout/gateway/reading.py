@@ -1,0 +1,67 @@
+"""From what a model sampled to its message: thought, words and calls, all read on our side."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from agentgym_rl.envs.calls import TAGGED, Call, read_calls
+from agentgym_rl.envs.tools import BadCall, value_of
+from agentgym_rl.rollout.gateway.request import Finish, ToolCall
+from agentgym_rl.rollout.template import CLOSE, OPEN
+
+Tools = Sequence[Mapping[str, Any]]
+
+
+def parts(text: str, tools: Tools, finish: Finish, opened: bool = False) -> tuple[str, str, list[ToolCall], Finish]:
+    """Thought, content, calls and the reason to stop of a response.
+
+    A call in tags is one whatever its name, so that the harness tells the model which tools there are; any other form
+    needs the name of a tool. What cannot be read as a call stays text.
+
+    Args:
+        opened: the chat template opened a thought before the response.
+    """
+    thought, content = _split(text, opened)
+    if not tools:
+        return thought, content, [], finish
+    names = {tool["function"]["name"] for tool in tools}
+    try:
+        calls = read_calls(content)
+    except BadCall:
+        return thought, content, [], finish
+    if not TAGGED.search(content) and not all(call.name in names for call in calls):
+        return thought, content, [], finish
+    return thought, calls[0].thought, [_called(call, tools) for call in calls], "tool_calls"
+
+
+def before(text: str, stop: Sequence[str]) -> tuple[str, str | None]:
+    """A text up to the first of some others, and which one that is; all of it and None where none occurs."""
+    found = [(at, each) for each in stop if (at := text.find(each)) >= 0]
+    at, first = min(found, default=(len(text), None))
+    return text[:at], first
+
+
+def _split(text: str, opened: bool) -> tuple[str, str]:
+    """Thought and content; a thought that was cut before its end is no content."""
+    head, closed, content = text.rpartition(CLOSE)
+    if closed:
+        return head.strip().removeprefix(OPEN).strip(), content.strip()
+    if opened or text.lstrip().startswith(OPEN):
+        return text.strip().removeprefix(OPEN).strip(), ""
+    return "", text
+
+
+def _called(call: Call, tools: Tools) -> ToolCall:
+    if not call.texts:
+        return ToolCall(call.name, dict(call.arguments))
+    parameters = next((tool["function"]["parameters"] for tool in tools if tool["function"]["name"] == call.name), {})
+    return ToolCall(call.name, {name: value_of(text, _kind(parameters, name)) for name, text in call.arguments.items()})
+
+
+def _kind(parameters: Mapping[str, Any], name: str) -> Any:
+    """The type that a JSON schema of a harness, which may be of any shape, gives an argument."""
+    match parameters:
+        case {"properties": {**properties}} if isinstance(schema := properties.get(name), dict):
+            return schema.get("type")
+    return None

@@ -1,0 +1,362 @@
+"""The gateway over HTTP: forms, streams, keys, limits, and bodies of every kind."""
+
+import asyncio
+import json
+
+import httpx
+import pytest
+from gateways import CHAT, GO, MESSAGES, echo, events, failing, opened, says, served
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sweep import swept
+
+from agentgym_rl.data.episode import Ending
+from agentgym_rl.rollout.conversation import NoResponse, Response
+from agentgym_rl.rollout.gateway import app
+from agentgym_rl.rollout.gateway.server import Gateway
+from agentgym_rl.rollout.gateway.session import Limits, Sessions
+
+TOOL = {"name": "look", "description": "Look.", "parameters": {"type": "object", "properties": {}}}
+CALL = 'I look. <tool_call>{"name": "look", "arguments": {"at": 1}}</tool_call>'
+
+
+def post(path, body, chat=None, **limits):
+    """The answer to one request."""
+
+    async def test(session, client, gateway):
+        return await client.post(path, json=body)
+
+    return served(test, chat or says("hello"), **limits)
+
+
+def test_an_answer_in_openais_form():
+    told = post(CHAT, {**GO, "temperature": 0.5, "tool_choice": "auto"})
+    assert told.status_code == 200 and told.headers["x-ignored-parameters"] == "temperature"
+    body = told.json()
+    assert body["choices"][0]["message"] == {"role": "assistant", "content": "hello", "refusal": None}
+    assert body["choices"][0]["finish_reason"] == "stop" and body["model"] == "m"
+
+
+def test_calls_in_openais_form():
+    choice = post(CHAT, {**GO, "tools": [{"type": "function", "function": TOOL}]}, says(CALL)).json()["choices"][0]
+    call = choice["message"]["tool_calls"][0]
+    assert choice["finish_reason"] == "tool_calls" and choice["message"]["content"] == "I look."
+    assert call["function"] == {"name": "look", "arguments": '{"at": 1}'} and call["id"].startswith("call_")
+    plain = post(CHAT, GO, says(CALL)).json()["choices"][0]
+    assert plain["message"]["content"] == CALL, "without tools, it is text"
+
+
+def test_a_stream_in_openais_form():
+    body = {**GO, "stream": True, "stream_options": {"include_usage": True}}
+    told = post(CHAT, {**body, "tools": [{"type": "function", "function": TOOL}]}, says(CALL))
+    assert told.headers["content-type"].startswith("text/event-stream") and told.text.endswith("data: [DONE]\n\n")
+    *chunks, last = events(told.text)
+    deltas = [chunk["choices"][0]["delta"] for chunk in chunks]
+    assert "".join(delta.get("content") or "" for delta in deltas) == "I look."
+    assert next(delta for delta in deltas if "tool_calls" in delta)["tool_calls"][0]["function"]["name"] == "look"
+    assert chunks[-1]["choices"][0]["finish_reason"] == "tool_calls"
+    assert last["choices"] == [] and "total_tokens" in last["usage"]
+
+
+def test_an_answer_in_anthropics_form():
+    tool = {"name": "look", "input_schema": TOOL["parameters"]}
+    body = {**GO, "max_tokens": 9, "system": "You play.", "tools": [tool]}
+    answer = post(MESSAGES, body, says(CALL)).json()
+    assert answer["stop_reason"] == "tool_use"
+    assert [block["type"] for block in answer["content"]] == ["text", "tool_use"]
+    assert answer["content"][1]["input"] == {"at": 1}
+    told = events(post(MESSAGES, {**body, "stream": True}, says(CALL)).text)
+    assert [each["type"] for each in told][:2] == ["message_start", "content_block_start"]
+    assert told[-2]["delta"]["stop_reason"] == "tool_use" and told[-1] == {"type": "message_stop"}
+
+
+def test_both_forms_tell_the_model_the_same():
+    """One conversation with a call and its result, in each form."""
+    told = []
+
+    class Seen:
+        segments, weights = (), ()
+
+        async def sample(self, request, room):
+            told.append((request.messages, request.tools))
+            return await says("ok").sample(request, room)
+
+    call = {"id": "c", "type": "function", "function": {"name": "look", "arguments": '{"at": 1}'}}
+    post(
+        CHAT,
+        {
+            "tools": [{"type": "function", "function": TOOL}],
+            "messages": [
+                {"role": "developer", "content": "You play."},
+                {"role": "user", "content": [{"type": "text", "text": "go"}]},
+                {"role": "assistant", "content": None, "tool_calls": [call]},
+                {"role": "tool", "tool_call_id": "c", "content": "a wall"},
+                {"role": "user", "content": "and?"},
+            ],
+        },
+        Seen(),
+    )
+    result = {"type": "tool_result", "tool_use_id": "c", "content": [{"type": "text", "text": "a wall"}]}
+    post(
+        MESSAGES,
+        {
+            "system": [{"type": "text", "text": "You play."}],
+            "tools": [{"name": "look", "description": "Look.", "input_schema": TOOL["parameters"]}],
+            "messages": [
+                {"role": "user", "content": "go"},
+                {
+                    "role": "assistant",
+                    "content": [
+                        {"type": "thinking", "thinking": "so", "signature": "x"},
+                        {"type": "tool_use", "id": "c", "name": "look", "input": {"at": 1}},
+                    ],
+                },
+                {"role": "user", "content": [result, {"type": "text", "text": "and?"}]},
+            ],
+        },
+        Seen(),
+    )
+    assert told[0] == told[1]
+
+
+BAD = {
+    "n": {**GO, "n": 2},
+    "no messages": {"messages": []},
+    "prefill": {"messages": [{"role": "assistant", "content": "I"}]},
+    "role": {"messages": [{"role": "king", "content": "I"}]},
+    "image": {"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "x"}}]}]},
+    "number": {"messages": [{"role": "user", "content": 5}]},
+    "logprobs": {**GO, "logprobs": True},
+    "max_tokens": {**GO, "max_tokens": 0},
+    "stream": {**GO, "stream": "yes"},
+    "stop": {**GO, "stop": [""]},
+    "tools": {**GO, "tools": [{"type": "function"}]},
+    "deep": {**GO, "x": json.loads("[" * 70 + "]" * 70)},
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_what_cannot_be_answered_is_refused_in_words(name):
+    told = post(CHAT, BAD[name])
+    assert told.status_code == 400 and told.headers["x-should-retry"] == "false"
+    error = told.json()["error"]
+    assert error["code"] == "invalid_request" and len(error["message"]) > 10
+
+
+def test_no_key_and_a_wrong_one_are_refused_alike():
+    async def test(session, client, gateway):
+        other = gateway.open(echo(), Limits())
+        keys = [{}, {"authorization": "Bearer x"}, {"authorization": f"Bearer {other.key}"}, {"x-api-key": b"\xe4"}]
+        async with httpx.AsyncClient(verify=False) as stranger:
+            told = [await stranger.post(f"{client.base_url}{CHAT[1:]}", json=GO, headers=each) for each in keys]
+            told.append(await stranger.post(f"{gateway.url}/sessions/no{CHAT}", json=GO, headers=client.headers))
+            told.append(await stranger.post(f"{gateway.url}/sessions/no/key/no%20session{CHAT}", json=GO))
+        right = [await client.post(CHAT, json=GO, headers={"authorization": "", "x-api-key": session.key})]
+        return told, right
+
+    told, right = served(test, says("hello"))
+    assert {each.status_code for each in told} == {401} and len({each.text for each in told}) == 1
+    assert right[0].status_code == 200
+
+
+def test_a_harness_that_can_set_a_base_url_only_has_the_key_in_it():
+    async def test(session, client, gateway):
+        base = gateway.address(session, with_key=True)
+        async with httpx.AsyncClient(verify=False) as bare:
+            models = await bare.get(f"{base}/v1/models")
+            chat = await bare.post(f"{base}{CHAT}", json=GO)
+            reward = await bare.post(f"{base}/reward", json={"reward": 1})
+        return [models.status_code, chat.status_code, reward.status_code]
+
+    assert served(test, says("hello")) == [200] * 3
+
+
+def test_limits_are_errors_that_the_harness_sees():
+    async def test(session, client, gateway):
+        told = [await client.post(CHAT, json=GO) for _ in range(3)]
+        return [each.status_code for each in told], told[-1].json()["error"]["code"], session.stopped
+
+    assert served(test, says("hello"), max_turns=2) == ([200, 200, 400], "turn_limit", Ending.TURN_LIMIT)
+
+
+def test_requests_side_by_side_do_not_pass_the_limit():
+    async def test(session, client, gateway):
+        told = await asyncio.gather(*(client.post(CHAT, json=GO) for _ in range(8)))
+        return sorted(each.status_code for each in told), len(session.turns)
+
+    assert served(test, says("hello", seconds=0.05), max_turns=3) == ([200] * 3 + [400] * 5, 3)
+
+
+def test_a_conversation_that_is_too_long_is_the_error_that_clients_know():
+    told = post(CHAT, GO, failing(NoResponse(Ending.CONTEXT_LIMIT, "too long")))
+    assert (told.status_code, told.json()["error"]["code"]) == (400, "context_length_exceeded")
+
+
+def test_a_model_that_fails_ends_the_session_and_clients_do_not_ask_again():
+    async def test(session, client, gateway):
+        told = [await client.post(CHAT, json=GO), await client.post(MESSAGES, json=GO)]
+        return [(each.status_code, each.headers["x-should-retry"]) for each in told], str(session.failure)
+
+    assert served(test, failing(OSError("gone"))) == ([(503, "false")] * 2, "gone")
+
+
+def test_a_reward_ends_the_session():
+    async def test(session, client, gateway):
+        told = [await client.post("/reward", json=body) for body in ({}, {"reward": 2}, {"reward": True}, [1])]
+        told += [await client.post("/reward", json={"reward": reward}) for reward in (0.5, 0.5, 0.7)]
+        told.append(await client.post(CHAT, json=GO))
+        return [each.status_code for each in told], session.reward
+
+    assert served(test, says("hello")) == ([400] * 4 + [200, 200, 409, 409], 0.5)
+
+
+def test_a_reply_that_nobody_receives_is_not_kept():
+    async def test(session, client, gateway):
+        with pytest.raises(httpx.ReadTimeout):
+            await client.post(CHAT, json=GO, timeout=0.1)
+        while session.idle == 0:
+            await asyncio.sleep(0.02)
+        lost = len(session.turns)
+        await client.post(CHAT, json=GO)
+        return lost, len(session.turns)
+
+    assert served(test, says("hello", seconds=0.3)) == (0, 1)
+
+
+def test_a_session_that_never_ends_is_reclaimed():
+    now = [0.0]
+    sessions = Sessions(ttl=10, clock=lambda: now[0])
+
+    async def test(session, client, gateway):
+        await client.post(CHAT, json=GO)
+        now[0] = 9
+        kept = sessions.reclaim()
+        now[0] = 11
+        gone = sessions.reclaim()
+        return kept, gone == [session], (await client.post(CHAT, json=GO)).status_code, session.over.is_set()
+
+    assert served(test, says("hello"), sessions) == ([], True, 401, True)
+
+
+def test_sweeping_reclaims_by_itself():
+    async def test(session, client, gateway):
+        await asyncio.wait_for(session.over.wait(), 10)
+        return len(gateway.sessions)
+
+    assert served(test, says("hello"), Sessions(ttl=0.05)) == 0
+
+
+def test_a_thousand_sessions():
+    """Each has its own conversation; none sees another's."""
+
+    async def test(_, client, gateway):
+        sessions = [gateway.open(echo(), Limits(max_turns=2)) for _ in range(1000)]
+        places, talking = asyncio.Semaphore(50), range(0, 1000, 1000 // swept(1000))
+
+        async def one(number):
+            body = {"messages": [{"role": "user", "content": f"I am {number}"}]}
+            async with places:
+                url = f"{gateway.address(sessions[number])}{CHAT}"
+                told = await client.post(url, json=body, headers={"authorization": f"Bearer {sessions[number].key}"})
+            return told.json()["choices"][0]["message"]["content"]
+
+        said = await asyncio.gather(*(one(number) for number in talking))
+        assert said == [f"I am {number}" for number in talking] and len(gateway.sessions) == 1001
+        for session in sessions:
+            gateway.close(session)
+        return len(gateway.sessions)
+
+    assert served(test, echo()) == 1
+
+
+def test_as_many_sessions_as_allowed():
+    sessions = Sessions(limit=1)
+    sessions.open(echo(), Limits())
+    with pytest.raises(ValueError, match="1 sessions are open; close some, or allow more"):
+        sessions.open(echo(), Limits())
+
+
+def test_a_large_body_is_refused(monkeypatch):
+    monkeypatch.setattr(app, "BODY", 1000)
+    told = post(CHAT, {"messages": [{"role": "user", "content": "x" * 2000}]})
+    assert told.status_code == 413
+
+
+def test_what_is_not_there_is_told_with_what_is():
+    async def test(session, client, gateway):
+        return [await client.post("/v1/embeddings", json={}), await client.get(CHAT)]
+
+    told = served(test, echo())
+    assert [each.status_code for each in told] == [404, 405]
+    assert all("/v1/chat/completions" in each.json()["error"]["message"] for each in told)
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5) | st.sampled_from(["user", "\ud800"]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=8,
+)
+FIELDS = st.sampled_from(
+    ["messages", "tools", "stream", "stream_options", "stop", "n", "max_tokens", "tool_choice", "system", "model",
+     "stop_sequences", "reward", "max_completion_tokens"]
+)  # fmt: skip
+PARTS = st.sampled_from(
+    ["role", "content", "tool_calls", "function", "name", "arguments", "type", "text", "id", "input", "tool_use_id",
+     "parameters", "input_schema"]
+)  # fmt: skip
+KINDS = st.sampled_from(["user", "assistant", "tool", "text", "tool_use", "tool_result", "function", "look"])
+SHAPED = st.recursive(
+    JSON | KINDS, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(PARTS, inner, max_size=5), max_leaves=20
+)
+BODIES = (
+    st.binary(max_size=50)
+    | JSON.map(lambda value: json.dumps(value).encode())
+    | st.dictionaries(FIELDS, SHAPED, max_size=5).map(lambda value: json.dumps(value).encode())
+    | st.dictionaries(FIELDS, SHAPED, max_size=3).map(lambda value: json.dumps({**GO, **value}).encode())
+)
+
+
+@pytest.fixture(scope="module")
+def asked():
+    """Sends a body to a gateway that stays up; gives the status and the length of the answer."""
+    loop = asyncio.new_event_loop()
+    made = opened(says(CALL), Sessions(), max_turns=None)
+    session, client, _ = loop.run_until_complete(made.__aenter__())
+
+    def ask(path, body):
+        return loop.run_until_complete(client.post(path, content=body)), session
+
+    yield ask
+    loop.run_until_complete(made.__aexit__(None, None, None))
+    loop.close()
+
+
+@settings(max_examples=swept(300))
+@given(path=st.sampled_from([CHAT, MESSAGES]), body=BODIES)
+def test_any_body_is_answered(asked, path, body):
+    told, session = asked(path, body)
+    assert told.status_code < 500 and session.failure is None, told.text
+    if told.status_code >= 400:
+        assert told.json()["error"]["message"]
+
+
+def test_a_gateway_listens_on_loopback_unless_told():
+    async def run():
+        async with Gateway() as gateway:
+            return gateway.url
+
+    assert asyncio.run(run()).startswith("http://127.0.0.1:")
+
+
+def test_an_address_that_cannot_be_used_is_told():
+    with pytest.raises(ValueError, match="cannot listen on"):
+        Gateway(host="192.0.2.1")
+
+
+def test_what_the_models_api_says_is_passed_on():
+    async def ask(messages, room):
+        return Response("cut", finish_reason="length")
+
+    from agentgym_rl.rollout.gateway.texts import TextChat
+
+    assert post(CHAT, GO, TextChat(ask)).json()["choices"][0]["finish_reason"] == "length"
