@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import shlex
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from html import escape
@@ -20,6 +21,7 @@ from agentgym_rl.data.episode import Episode
 from agentgym_rl.data.episode_schema import Summary
 from agentgym_rl.data.episode_store import SUMMARY
 from agentgym_rl.engine.run.local_model import folder_of
+from agentgym_rl.envs.extras import needs
 from agentgym_rl.envs.hosts import EnvHost, LocalHost
 from agentgym_rl.envs.registry import check_options
 from agentgym_rl.envs.sync import outside
@@ -227,7 +229,7 @@ def prepare(
     playbook = Playbook() if request.playbook is None else Playbook.read(request.playbook)
     rules = replace(rules, prompts=playbook.prompts(rules.prompts))
     _check_playbook(request, playbook, suite)
-    opened = policy or _policy(request, rules)
+    opened = _with_harness(request, policy or _policy(request, rules))
     opened.prompts = rules.prompts
     opened.exemplars = exemplars_of(request)
     plan = Plan(
@@ -294,9 +296,21 @@ def _policy(request: Request, rules: Rules) -> Policy:
     )  # fmt: skip
 
 
+def _with_harness(request: Request, policy: Policy) -> Policy:
+    """The policy, or the harness whose model it is."""
+    if request.harness is None:
+        return policy
+    with needs("harness=", "serve"):
+        from agentgym_rl.rollout.harness.policy import HarnessPolicy
+    from agentgym_rl.rollout.harness.settings import Harness
+
+    return HarnessPolicy(Harness(command=shlex.split(request.harness)), policy, request.seed)
+
+
 def slug(request: Request) -> str:
     """Names the folder of a result."""
-    name = re.sub(r"[^A-Za-z0-9.]+", "_", request.policy.removeprefix("openai:")).strip("_")
+    named = " ".join(filter(None, (request.policy.removeprefix("openai:"), request.harness)))
+    name = re.sub(r"[^A-Za-z0-9.]+", "_", named).strip("_")
     return f"{name}-n{request.samples}-t{request.temperature:g}-seed{request.seed}"
 
 

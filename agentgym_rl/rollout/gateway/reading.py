@@ -55,7 +55,8 @@ def _split(text: str, opened: bool) -> tuple[str, str]:
 def _called(call: Call, tools: Tools) -> ToolCall:
     if not call.texts:
         return ToolCall(call.name, dict(call.arguments))
-    parameters = next((tool["function"]["parameters"] for tool in tools if tool["function"]["name"] == call.name), {})
+    functions = [tool["function"] for tool in tools if tool["function"]["name"] == call.name]
+    parameters: Mapping[str, Any] = functions[0]["parameters"] if functions else {}
     return ToolCall(call.name, {name: value_of(text, _kind(parameters, name)) for name, text in call.arguments.items()})
 
 

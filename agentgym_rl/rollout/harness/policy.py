@@ -1,0 +1,63 @@
+"""A harness as a policy: what evaluates a model evaluates a harness, and its score is one number."""
+
+from __future__ import annotations
+
+import asyncio
+import shlex
+
+from agentgym_rl.data.episode import Episode
+from agentgym_rl.envs.core import Task, TextEnv
+from agentgym_rl.rollout.gateway.server import Gateway
+from agentgym_rl.rollout.gateway.texts import chat_of
+from agentgym_rl.rollout.harness.run import Assignment, run_harness
+from agentgym_rl.rollout.harness.settings import Harness
+from agentgym_rl.rollout.loop import Watch, turn_limit
+from agentgym_rl.rollout.policies.base import Policy
+from agentgym_rl.rollout.seeds import seed_of
+from agentgym_rl.rollout.settings import RolloutSettings
+
+
+class HarnessPolicy(Policy):
+    """A harness with a model. The environment gives task, goal, turn limit and what a success is; the harness plays it
+    by itself, so that the session stays unused.
+
+    Args:
+        model: a language model, behind an API or here, or a function.
+        seed: of the model's sampling.
+
+    Raises:
+        ValueError: the model is a policy that reads no messages.
+    """
+
+    def __init__(self, harness: Harness, model: Policy, seed: int = 0) -> None:
+        self.harness, self.model, self.seed = harness, model, seed
+        self.name = f"{harness.function or shlex.join(harness.command)} with {model.name}"
+        self.usage, self.backend = model.usage, model.backend
+        self._gateway: Gateway | None = None
+        self._starting = asyncio.Lock()
+        chat_of(model, seed)
+
+    async def run(
+        self, env: TextEnv, task: Task, settings: RolloutSettings, sample: int = 0, watch: Watch | None = None
+    ) -> Episode:
+        assignment = Assignment(
+            task=task, sample=sample, max_turns=turn_limit(env, settings), facts={"goal": env.goal(task)},
+            success_above=env.spec.success_above,
+        )  # fmt: skip
+        seed = seed_of(self.seed, task, sample)
+        gateway = await self._opened()
+        episode, _ = await run_harness(self.harness, assignment, settings, gateway, lambda: chat_of(self.model, seed))
+        return episode
+
+    async def close(self) -> None:
+        async with self._starting:
+            if self._gateway is not None:
+                await self._gateway.__aexit__(None, None, None)
+                self._gateway = None
+        await self.model.close()
+
+    async def _opened(self) -> Gateway:
+        async with self._starting:
+            if self._gateway is None:
+                self._gateway = await Gateway().__aenter__()
+            return self._gateway

@@ -1,0 +1,96 @@
+"""What a harness is and what it may use."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+CALL = "agentgym_rl.rollout.harness.call"
+"""The program that calls a harness which is a function."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Harness:
+    """A program, or a Python function. The other rules of its episodes are those of any
+    (:class:`~agentgym_rl.rollout.settings.RolloutSettings`).
+
+    Raises:
+        ValueError: a value is wrong; names it.
+    """
+
+    command: Sequence[str] = ()
+    """The program and its arguments. ``python`` is this interpreter; a file is found from where the run started."""
+    function: str = ""
+    """``module:function`` in its place: called with the task (a mapping), the base URL and the key. A number that it
+    returns is the reward."""
+    memory_mb: int | None = None
+    """Most MiB of data of each process of the harness (Linux: ``ulimit -d``)."""
+    max_tokens: int | None = None
+    """Most tokens that the model writes in an episode."""
+    grade_function: str = ""
+    """``module:function``: called with the task and the episode's folder when the harness has ended; gives the
+    reward."""
+    grade_command: Sequence[str] = ()
+    """Run in the episode's folder when the harness has ended: the reward is 1 where it exits with 0, else 0."""
+    grade_file: str = ""
+    """A file in the episode's folder whose text is the reward."""
+    grade_seconds: float = 120.0
+    """Most seconds of a grader."""
+    env: Mapping[str, str] = field(default_factory=dict)
+    """Further environment variables."""
+
+    def __post_init__(self) -> None:
+        if bool(self.command) == bool(self.function):
+            raise ValueError("give either harness.command or harness.function")
+        graders = [name for name in ("grade_function", "grade_command", "grade_file") if getattr(self, name)]
+        if len(graders) > 1:
+            raise ValueError(f"harness.{graders[0]} and harness.{graders[1]} are both given; one grades an episode")
+        for name in ("memory_mb", "max_tokens", "grade_seconds"):
+            if (value := getattr(self, name)) is not None and value <= 0:
+                raise ValueError(f"harness.{name} is {value:g}; give more than 0")
+        for function in filter(None, (self.function, self.grade_function)):
+            found(function)
+        for command in filter(None, (self.command, self.grade_command)):
+            program(command)
+
+    @property
+    def words(self) -> list[str]:
+        """The command line that starts it."""
+        return [sys.executable, "-m", CALL, self.function] if self.function else program(self.command)
+
+
+def program(command: Sequence[str]) -> list[str]:
+    """A command that is the same in any folder: files are absolute, and ``python`` is this interpreter.
+
+    Raises:
+        ValueError: there is no such program.
+    """
+    first, *rest = command
+    where = sys.executable if first == "python" else shutil.which(first)
+    if where is None:
+        raise ValueError(f"harness: there is no program {first!r}; give one on the PATH, or the path of a file")
+    return [os.path.abspath(where), *(str(Path(word).resolve()) if Path(word).is_file() else word for word in rest)]
+
+
+def found(name: str) -> Any:
+    """The function that ``module:function`` names.
+
+    Raises:
+        ValueError: there is none.
+    """
+    module, colon, function = name.partition(":")
+    if not colon:
+        raise ValueError(f"harness: {name!r} is not module:function")
+    try:
+        called = vars(import_module(module))[function]
+    except (ImportError, KeyError) as error:
+        raise ValueError(f"harness: {name!r} cannot be imported: {error}") from error
+    if not callable(called):
+        raise ValueError(f"harness: {name!r} is no function")
+    return called

@@ -1,0 +1,129 @@
+"""Real clients of the gateway: OpenAI's and Anthropic's own, and a shell script with curl."""
+
+import asyncio
+import shutil
+from pathlib import Path
+
+import pytest
+from gateways import echo, opened, says
+
+from agentgym_rl.api.policies import closing
+from agentgym_rl.data.episode import Ending
+from agentgym_rl.envs import make
+from agentgym_rl.envs.core import Task
+from agentgym_rl.rollout.gateway.server import Gateway
+from agentgym_rl.rollout.harness.policy import HarnessPolicy
+from agentgym_rl.rollout.harness.run import Assignment, run_harness
+from agentgym_rl.rollout.harness.settings import Harness
+from agentgym_rl.rollout.policies.scripted import Function
+from agentgym_rl.rollout.settings import RolloutSettings
+
+EXAMPLE = Path(__file__).parents[2] / "examples/gateway_agent.py"
+CALL = 'I look. <tool_call>{"name": "look", "arguments": {"at": 1}}</tool_call>'
+PARAMETERS = {"type": "object", "properties": {"at": {"type": "integer"}}}
+
+
+def with_client(test, chat, **limits):
+    """What a blocking function of base URL and key gives, called beside the gateway."""
+
+    async def run():
+        async with opened(chat, **limits) as (session, _, gateway):
+            return await asyncio.to_thread(test, gateway.address(session), session.key), session
+
+    return asyncio.run(run())
+
+
+def test_openais_client_plays_a_conversation_with_tools():
+    openai = pytest.importorskip("openai", reason="pip install openai")
+
+    def test(url, key):
+        client = openai.OpenAI(base_url=f"{url}/v1", api_key=key)
+        tools = [{"type": "function", "function": {"name": "look", "parameters": PARAMETERS}}]
+        messages = [{"role": "user", "content": "go"}]
+        first = client.chat.completions.create(model="policy", messages=messages, tools=tools)
+        said = first.choices[0].message
+        result = {"role": "tool", "tool_call_id": said.tool_calls[0].id, "content": "a wall"}
+        messages += [said, result]
+        stream = client.chat.completions.create(model="policy", messages=messages, tools=tools, stream=True)
+        text = "".join(chunk.choices[0].delta.content or "" for chunk in stream)
+        with pytest.raises(openai.BadRequestError) as refused:
+            client.chat.completions.create(model="policy", messages=messages)
+        listed = [model.id for model in client.models.list()]
+        return said.tool_calls[0].function.arguments, text, refused.value.code, listed
+
+    told, session = with_client(test, says(CALL, "done"), max_turns=2)
+    assert told == ('{"at": 1}', "done", "turn_limit", ["policy"])
+    assert [len(messages) for messages in session.shown] == [1, 1], "the second request goes on from the first"
+
+
+def test_openais_client_does_not_repeat_what_has_failed():
+    openai = pytest.importorskip("openai", reason="pip install openai")
+    asked = []
+
+    class Failing:
+        segments, weights = (), ()
+
+        async def sample(self, request, room):
+            asked.append(request)
+            raise OSError("gone")
+
+    def test(url, key):
+        with pytest.raises(openai.InternalServerError, match="the model failed"):
+            openai.OpenAI(base_url=f"{url}/v1", api_key=key).chat.completions.create(
+                model="policy", messages=[{"role": "user", "content": "go"}]
+            )
+
+    with_client(test, Failing())
+    assert len(asked) == 1
+
+
+def test_anthropics_client_plays_a_conversation_with_tools():
+    anthropic = pytest.importorskip("anthropic", reason="pip install anthropic")
+
+    def test(url, key):
+        client = anthropic.Anthropic(base_url=url, api_key=key)
+        tools = [{"name": "look", "input_schema": PARAMETERS}]
+        messages = [{"role": "user", "content": "go"}]
+        first = client.messages.create(model="policy", max_tokens=50, messages=messages, tools=tools)
+        call = next(block for block in first.content if block.type == "tool_use")
+        result = {"type": "tool_result", "tool_use_id": call.id, "content": "a wall"}
+        messages += [{"role": "assistant", "content": first.content}, {"role": "user", "content": [result]}]
+        with client.messages.stream(model="policy", max_tokens=50, messages=messages, tools=tools) as stream:
+            text = "".join(stream.text_stream)
+            reason = stream.get_final_message().stop_reason
+        return first.stop_reason, call.input, text, reason
+
+    told, _ = with_client(test, says(CALL, "done"))
+    assert told == ("tool_use", {"at": 1}, "done", "end_turn")
+
+
+def test_the_example_solves_a_task_with_a_model_that_knows_how():
+    pytest.importorskip("openai", reason="pip install openai")
+    task = Task("textcraft", make("textcraft").spec.splits["test"][0])
+    commands = make("textcraft").oracle(task)
+    model = Function(lambda messages: f"Action: {commands[len(messages) // 2]}")
+    policy = HarnessPolicy(Harness(command=["python", str(EXAMPLE)]), model)
+    episode = asyncio.run(closing(policy, policy.run(make("textcraft"), task, RolloutSettings(retries=0))))
+    assert (episode.ending, episode.success, len(episode.turns)) == (Ending.TERMINATED, True, len(commands))
+
+
+CURL = """\
+said='{"messages": [{"role": "user", "content": "go"}]}'
+curl -sf --noproxy '*' "$AGENTGYM_URL_WITH_KEY/v1/chat/completions" -d "$said" \\
+  | grep -q '"content": "go"' || exit 1
+curl -sf --noproxy '*' "$AGENTGYM_REWARD_URL" -H "Authorization: Bearer $AGENTGYM_KEY" -d '{"reward": 1}'
+"""
+
+
+@pytest.mark.skipif(shutil.which("curl") is None, reason="apt-get install curl")
+def test_a_shell_script_with_curl_is_a_harness(tmp_path):
+    file = tmp_path / "agent.sh"
+    file.write_text(CURL)
+
+    async def run():
+        async with Gateway() as gateway:
+            harness, work = Harness(command=["sh", str(file)]), Assignment(task=Task("harness", 0), max_turns=5)
+            return (await run_harness(harness, work, RolloutSettings(retries=0), gateway, lambda: echo()))[0]
+
+    episode = asyncio.run(run())
+    assert (episode.ending, episode.reward, episode.error) == (Ending.TERMINATED, 1, None)

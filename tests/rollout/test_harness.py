@@ -1,0 +1,259 @@
+"""Programs as episodes: how they end, what of them counts, and that nothing of them is left."""
+
+import asyncio
+import os
+import signal
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+import pytest
+from gateways import failing, says
+
+from agentgym_rl.api.evaluation import evaluate
+from agentgym_rl.data.episode import Ending
+from agentgym_rl.envs import make
+from agentgym_rl.envs.core import Task
+from agentgym_rl.rollout.conversation import NoFurtherEpisode
+from agentgym_rl.rollout.gateway.server import Gateway
+from agentgym_rl.rollout.harness import process
+from agentgym_rl.rollout.harness.policy import HarnessPolicy
+from agentgym_rl.rollout.harness.run import Assignment, run_harness
+from agentgym_rl.rollout.harness.settings import Harness
+from agentgym_rl.rollout.policies.scripted import Function, Oracle
+from agentgym_rl.rollout.settings import RolloutSettings
+
+pytest.importorskip("fcntl", reason="POSIX only")
+
+TASK = Task("harness", 3)
+ASK = """
+import json, os, sys, time, signal, subprocess
+from urllib.request import ProxyHandler, Request, build_opener
+
+def post(url, body):
+    head = {"Authorization": "Bearer " + os.environ["AGENTGYM_KEY"]}
+    with build_opener(ProxyHandler({})).open(Request(url, json.dumps(body).encode(), head)) as told:
+        return json.load(told)
+
+def ask(text):
+    body = {"messages": [{"role": "user", "content": text}]}
+    return post(os.environ["AGENTGYM_BASE_URL"] + "/chat/completions", body)["choices"][0]["message"]["content"]
+
+def reward(number):
+    post(os.environ["AGENTGYM_REWARD_URL"], {"reward": number})
+
+task = json.loads(os.environ["AGENTGYM_TASK"])
+"""
+
+
+@pytest.fixture
+def script(tmp_path):
+    """Writes a harness; gives its command."""
+
+    def write(code):
+        file = tmp_path / "agent.py"
+        file.write_text(ASK + textwrap.dedent(code))
+        return ["python", str(file)]
+
+    return write
+
+
+def run(command=(), chat=None, facts=None, retries=0, seconds=60, max_turns=50, **rules):
+    """The episode of a harness."""
+    harness = Harness(command=command, **rules)
+    settings = RolloutSettings(retries=retries, episode_seconds=seconds)
+    work = Assignment(task=TASK, max_turns=max_turns, facts=facts or {})
+
+    async def one():
+        async with Gateway() as gateway:
+            made, _ = await run_harness(harness, work, settings, gateway, lambda: chat or says("hello"))
+            assert len(gateway.sessions) == 0, "every session is closed"
+            return made
+
+    return asyncio.run(one())
+
+
+def test_a_reward_ends_an_episode(script):
+    episode = run(script('said = ask("go " + task["word"]); ask("on"); reward(0.75)'), facts={"word": "there"})
+    assert (episode.ending, episode.reward, episode.success) == (Ending.TERMINATED, 0.75, True)
+    assert [(turn.response, turn.observation, turn.reward) for turn in episode.turns] == [
+        ("hello", "on", 0.0),
+        ("hello", "", 0.75),
+    ]
+    assert [message["content"] for message in episode.messages] == ["go there", "hello", "on", "hello"]
+    assert episode.item_id == "harness_3" and episode.start == 1 and episode.error is None
+
+
+def test_a_reward_that_was_told_counts_however_the_program_ends(script, monkeypatch):
+    monkeypatch.setattr(process, "GRACE_S", 0.2)
+    assert run(script('ask("go"); reward(1); sys.exit(3)')).reward == 1
+    begun = time.monotonic()
+    assert run(script('ask("go"); reward(1); time.sleep(1000)')).reward == 1
+    assert time.monotonic() - begun < 60
+
+
+def test_a_crash_is_the_harnesss_failure(script):
+    episode = run(script('ask("go"); raise KeyError("lost")'))
+    assert (episode.ending, episode.reward, episode.success) == (Ending.TERMINATED, 0, False)
+    assert "exited with status 1" in episode.error and "KeyError: 'lost'" in episode.error
+    assert run(script('ask("go"); os.abort()')).ending is Ending.TERMINATED
+
+
+def test_kill_9_from_outside_is_the_infrastructures(script):
+    episode = run(script('ask("go"); os.kill(os.getpid(), signal.SIGKILL)'), retries=1)
+    assert episode.ending is Ending.ENV_ERROR and not episode.ending.counts
+    assert "SIGKILL from outside ended the harness" in episode.error and episode.attempts == 2
+
+
+def test_a_program_that_ends_before_a_reply_is_the_infrastructures(script):
+    episode = run(script("import a_package_nobody_has"))
+    assert episode.ending is Ending.ENV_ERROR and "before the model had replied" in episode.error
+    assert "a_package_nobody_has" in episode.error
+
+
+def test_a_model_that_fails_is_the_infrastructures(script):
+    episode = run(script('ask("go")'), failing(OSError("no GPU")))
+    assert not episode.ending.counts and "no GPU" in episode.error
+
+
+def test_what_ends_the_whole_work_is_raised(script):
+    with pytest.raises(NoFurtherEpisode, match="no credit"):
+        run(script('ask("go")'), failing(NoFurtherEpisode("no credit")))
+
+
+def test_time_that_is_up_is_a_timeout(script):
+    episode = run(script('ask("go"); time.sleep(1000)'), seconds=3)
+    assert episode.ending is Ending.TIMEOUT and "longer than 3 s" in episode.error
+
+
+def test_a_limit_of_turns_ends_the_episode_which_counts(script):
+    loop = script('while True: ask("again")')
+    episode = run(loop, max_turns=2)
+    assert (episode.ending, episode.reward, len(episode.turns)) == (Ending.TURN_LIMIT, 0, 2)
+    graded = run(loop, max_turns=2, grade_command=["true"])
+    assert (graded.ending, graded.reward) == (Ending.TURN_LIMIT, 1)
+
+
+def test_memory_is_limited(script):
+    episode = run(script('ask("go"); held = bytearray(1 << 30); reward(1)'), memory_mb=300)
+    assert episode.reward == 0 and "MemoryError" in episode.error
+
+
+def test_a_harness_without_a_reward_is_told_what_to_give(script):
+    episode = run(script('ask("go")'))
+    assert not episode.ending.counts and "post one to $AGENTGYM_REWARD_URL" in episode.error
+
+
+@pytest.mark.parametrize(
+    ("left", "rules", "reward"),
+    [
+        ("print(1, file=open('done', 'w'))", {"grade_command": ["test", "-f", "done"]}, 1),
+        ("", {"grade_command": ["test", "-f", "done"]}, 0),
+        ("print(0.25, file=open('reward.txt', 'w'))", {"grade_file": "reward.txt"}, 0.25),
+        ("print('much', file=open('reward.txt', 'w'))", {"grade_file": "reward.txt"}, 0),
+        ("", {"grade_file": "reward.txt"}, 0),
+        ("print('x' * 5, file=open('done', 'w'))", {"grade_function": "harness_functions:letters"}, 0.5),
+    ],
+)
+def test_a_grader_gives_the_reward(script, functions, left, rules, reward):
+    episode = run(script(f'ask("go")\n{left}'), **rules)
+    assert (episode.ending, episode.reward) == (Ending.TERMINATED, reward)
+
+
+FUNCTIONS = """
+def letters(task, folder):
+    return len((folder / "done").read_text().strip()) / 10
+
+def broken(task, folder):
+    return 7
+
+async def agent(task, base_url, key):
+    from urllib.request import Request, urlopen
+    body = b'{"messages": [{"role": "user", "content": "go"}]}'
+    urlopen(Request(f"{base_url}/chat/completions", body, {"Authorization": f"Bearer {key}"}))
+    return 0.5 if task["item_id"] == "harness_3" else 0
+"""
+
+
+@pytest.fixture
+def functions(tmp_path, monkeypatch):
+    folder = tmp_path / "site"
+    folder.mkdir()
+    folder.joinpath("harness_functions.py").write_text(FUNCTIONS)
+    monkeypatch.syspath_prepend(folder)
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, [str(folder), os.environ.get("PYTHONPATH", "")])))
+    yield
+    sys.modules.pop("harness_functions", None)
+
+
+def test_a_grader_that_fails_is_the_infrastructures(script, functions):
+    episode = run(script('ask("go")'), grade_function="harness_functions:broken")
+    assert episode.ending is Ending.ENV_ERROR and "gives 7; a reward is a number from 0 to 1" in episode.error
+
+
+def test_a_function_is_a_harness(functions):
+    assert run(function="harness_functions:agent").reward == 0.5
+
+
+def ended(pid):
+    """Whether a process has ended; what nobody has waited for yet is a zombie."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except FileNotFoundError:
+        return True
+
+
+def test_nothing_of_a_harness_is_left(script):
+    """Neither its child, nor one that has left its process group."""
+    child = f"[{sys.executable!r}, '-c', 'import time; time.sleep(1000)']"
+    episode = run(
+        script(f"""
+        ask("go")
+        pids = [subprocess.Popen({child}, start_new_session=apart).pid for apart in (False, True)]
+        ask(" ".join(map(str, [os.environ["AGENTGYM_SESSION"], *pids])))
+        reward(1)
+        """)
+    )
+    mark, *pids = episode.turns[0].observation.split()
+    assert episode.reward == 1 and len(pids) == 2
+    assert process.marked(mark) == []
+    for pid in map(int, pids):
+        for _ in range(100):
+            if ended(pid):
+                break
+            time.sleep(0.05)
+        else:
+            os.kill(pid, signal.SIGKILL)
+            pytest.fail(f"{pid} still runs")
+
+
+def test_a_harness_is_evaluated_like_any_policy(script):
+    """Its score is one number; the environment gives the tasks, their goals and the turn limit."""
+    harness = Harness(command=script('assert ask(task["goal"]) == "hello"; reward(task["sample"] % 2)'))
+    policy = HarnessPolicy(harness, Function(lambda messages: "hello"))
+    found = evaluate(policy, "maze:test:2", samples=2, concurrency=4, temperature=1)
+    assert found.success.value == 0.5 and [record.reward for record in found.records] == [0, 1, 0, 1]
+    assert found.records[0].messages[0]["content"] == make("maze").goal(Task.parse(found.records[0].item_id))
+    assert "agent.py with <lambda>" in str(found)
+
+
+def test_a_policy_that_reads_no_messages_is_no_model(script):
+    with pytest.raises(ValueError, match="policy 'oracle' needs an environment"):
+        HarnessPolicy(Harness(command=["true"]), Oracle())
+
+
+@pytest.mark.parametrize(
+    ("rules", "said"),
+    [
+        ({}, "give either harness.command or harness.function"),
+        ({"command": ["no-such-program"]}, "there is no program 'no-such-program'"),
+        ({"function": "agent"}, "is not module:function"),
+        ({"function": "json:nothing"}, "cannot be imported"),
+        ({"command": ["true"], "memory_mb": 0}, "harness.memory_mb is 0"),
+        ({"command": ["true"], "grade_file": "a", "grade_command": ["true"]}, "are both given"),
+    ],
+)
+def test_wrong_settings_are_told(rules, said):
+    with pytest.raises(ValueError, match=said):
+        Harness(**rules)
