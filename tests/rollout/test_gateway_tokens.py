@@ -19,6 +19,7 @@ from agentgym_rl.rollout.gateway import openai
 from agentgym_rl.rollout.gateway.request import Refusal, Request
 from agentgym_rl.rollout.gateway.tokens import TokenChat
 from agentgym_rl.rollout.loop import Aborted
+from agentgym_rl.rollout.settings import Thinking
 
 QWEN_TOOLS = """\
 {%- if tools %}{{ '<|im_start|>system\\n' }}
@@ -60,11 +61,11 @@ def tools_chat() -> Chat:
     return Chat("tools", tokenizer, faithful(builder), tokenizer.convert_tokens_to_ids("<|im_end|>"))
 
 
-def session(chat, replies, prompt_limit=10_000, response_limit=10_000, **sampling):
+def session(chat, replies, prompt_limit=10_000, response_limit=10_000, thinking="keep", **sampling):
     server = FakeServer(replies)
     return server, TokenChat(
         server=server, tokenizer=chat.tokenizer, builder=chat.builder, sampling=sampling, prompt_limit=prompt_limit,
-        response_limit=response_limit,
+        response_limit=response_limit, thinking=Thinking(thinking),
     )  # fmt: skip
 
 
@@ -117,12 +118,16 @@ EDITS = st.sampled_from(
     replies=st.lists(REPLY | ANY, min_size=1, max_size=6),
     steps=st.lists(st.tuples(EDITS, WORDS, st.integers(0, 10)), min_size=1, max_size=12),
     prompt_limit=st.sampled_from([5, 10_000]),
+    thinking=st.sampled_from(["keep", "strip"]),
 )
-def test_whatever_a_harness_edits_the_tokens_learned_are_those_sampled(tools_chat, name, replies, steps, prompt_limit):
+def test_whatever_a_harness_edits_the_tokens_learned_are_those_sampled(
+    tools_chat, name, replies, steps, prompt_limit, thinking
+):
     chat = tools_chat if name == "tools" else chat_of(name)
     server, tokens = session(
-        chat, [chat.reply(each) if isinstance(each, str) else each for each in replies], prompt_limit
-    )
+        chat, [chat.reply(each) if isinstance(each, str) else each for each in replies], prompt_limit,
+        thinking=thinking,
+    )  # fmt: skip
     messages, tools = [{"role": "system", "content": "You play."}, user("Count.")], [LOOK]
     for edit, words, place in steps:
         own = [at for at, each in enumerate(messages) if each["role"] == "assistant"]
@@ -244,6 +249,21 @@ def test_what_was_sampled_stands_in_a_shortened_history_as_it_was_sampled():
     start = chat.ids([user("in short")])
     assert server.requests[2].prompt[: len(start) + len(letters)] == start + letters
     assert len(tokens.segments) == 2
+    check(server, tokens.segments)
+
+
+@pytest.mark.parametrize(("thinking", "segments"), [("keep", 1), ("strip", 2)])
+def test_a_thought_that_the_template_drops_is_kept_or_begins_a_segment(thinking, segments):
+    chat = chat_of("qwen3")
+    server, tokens = session(chat, [chat.reply("<think>\nzebra\n</think>\n\nyes")], thinking=thinking)
+    reply, _ = ask(tokens, [user("go")])
+    assert (reply.content, reply.thought) == ("yes", "zebra")
+    messages = [user("go"), reply.message, user("on")]
+    ask(tokens, messages)
+    assert len(tokens.segments) == segments
+    shown = chat.tokenizer.decode(server.requests[1].prompt)
+    assert ("zebra" in shown) == (thinking == "keep")
+    assert thinking == "keep" or shown == chat.render(messages)
     check(server, tokens.segments)
 
 

@@ -228,6 +228,26 @@ def test_nothing_of_a_harness_is_left(script):
             pytest.fail(f"{pid} still runs")
 
 
+def test_an_episode_that_is_cancelled_leaves_nothing(script, tmp_path):
+    up = tmp_path / "up"
+    code = f'open({str(up)!r}, "w").write(os.environ["AGENTGYM_SESSION"]); time.sleep(99)'
+    harness = Harness(command=script(code))
+    work, settings = Assignment(task=TASK, max_turns=5), RolloutSettings()
+
+    async def one():
+        async with Gateway() as gateway:
+            running = asyncio.create_task(run_harness(harness, work, settings, gateway, lambda: says("hello")))
+            while not up.exists() or not up.read_text():
+                await asyncio.sleep(0.02)
+            running.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await running
+            return len(gateway.sessions)
+
+    assert asyncio.run(one()) == 0
+    assert process.marked(up.read_text()) == []
+
+
 def test_a_harness_is_evaluated_like_any_policy(script):
     """Its score is one number; the environment gives the tasks, their goals and the turn limit."""
     harness = Harness(command=script('assert ask(task["goal"]) == "hello"; reward(task["sample"] % 2)'))

@@ -44,6 +44,7 @@ def read(body: Mapping[str, Any]) -> Request:
             raise Refusal(f"{name} is not offered; leave it out")
     options = body.get("stream_options")
     choice = body.get("tool_choice")
+    followed = choice in ("auto", "none")
     tools = [] if choice == "none" else list_of(body.get("tools"), "tools")
     return Request(
         messages=[
@@ -55,11 +56,8 @@ def read(body: Mapping[str, Any]) -> Request:
         stream=flag(body, "stream"),
         usage=options is not None and flag(object_of(options, "stream_options"), "include_usage"),
         model=text_of(body.get("model", ""), "model", MAX_NAME),
-        ignored=[name for name in IGNORED if body.get(name) is not None and (name, choice) not in _FOLLOWED],
+        ignored=[name for name in IGNORED if body.get(name) is not None and not (name == "tool_choice" and followed)],
     )
-
-
-_FOLLOWED = {("tool_choice", "auto"), ("tool_choice", "none")}
 
 
 def _tool(value: Any, where: str) -> dict[str, Any]:
@@ -75,6 +73,8 @@ def _message(value: Any, where: str) -> ChatMessage:
     message: ChatMessage = {"role": ROLES[role], "content": joined(given.get("content"), f"{where}.content")}
     if role == "tool":
         message["tool_call_id"] = text_of(given.get("tool_call_id", ""), f"{where}.tool_call_id", MAX_NAME)
+    if role == "assistant" and given.get("reasoning_content") is not None:
+        message["reasoning_content"] = text_of(given["reasoning_content"], f"{where}.reasoning_content")
     calls = list_of(given.get("tool_calls"), f"{where}.tool_calls")
     if calls and role != "assistant":
         raise Refusal(f"{where}.tool_calls belongs to messages of the assistant")

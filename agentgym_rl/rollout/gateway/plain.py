@@ -16,22 +16,20 @@ EXPLAINED = (
 
 
 def plain(messages: Sequence[ChatMessage], tools: Sequence[Mapping[str, Any]] = ()) -> list[Message]:
-    """The messages with tools, calls and results as text. Successive messages of the user become one."""
+    """The messages with tools, calls and results as text. Successive messages of the user, or of the system,
+    become one."""
     told: list[Message] = []
-    if tools:
-        listed = "\n".join(json.dumps(tool["function"], ensure_ascii=False) for tool in tools)
-        told.append({"role": "system", "content": EXPLAINED.format(tools=listed)})
     for message in messages:
-        _add(told, "user" if message["role"] == "tool" else message["role"], _text(message))
-    return told
-
-
-def _add(told: list[Message], role: str, text: str) -> None:
-    if role in ("system", "user") and told and told[-1]["role"] == role:
-        both = (text, told[-1]["content"]) if role == "system" else (told[-1]["content"], text)
-        told[-1] = {"role": role, "content": "\n\n".join(filter(None, both))}
-        return
-    told.append({"role": role, "content": text})
+        role, text = "user" if message["role"] == "tool" else message["role"], _text(message)
+        if role != "assistant" and told and told[-1]["role"] == role:
+            text = "\n\n".join(filter(None, (told.pop()["content"], text)))
+        told.append({"role": role, "content": text})
+    if not tools:
+        return told
+    explained = EXPLAINED.format(tools="\n".join(json.dumps(tool["function"], ensure_ascii=False) for tool in tools))
+    if told and told[0]["role"] == "system":
+        explained = f"{told.pop(0)['content']}\n\n{explained}"
+    return [{"role": "system", "content": explained}, *told]
 
 
 def _text(message: ChatMessage) -> str:

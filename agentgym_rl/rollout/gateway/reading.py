@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from agentgym_rl.envs.bounds import cut, encodable
 from agentgym_rl.envs.calls import TAGGED, Call, read_calls
 from agentgym_rl.envs.tools import BadCall, value_of
-from agentgym_rl.rollout.gateway.request import Finish, ToolCall
+from agentgym_rl.rollout.gateway.request import MAX_LEVELS, MAX_NAME, Finish, ToolCall, deeper, plain_json
 from agentgym_rl.rollout.template import CLOSE, OPEN
 
 Tools = Sequence[Mapping[str, Any]]
@@ -28,11 +29,12 @@ def parts(text: str, tools: Tools, finish: Finish, opened: bool = False) -> tupl
     names = {tool["function"]["name"] for tool in tools}
     try:
         calls = read_calls(content)
-    except BadCall:
+        called = [_called(call, tools) for call in calls]
+    except (BadCall, ValueError):
         return thought, content, [], finish
     if not TAGGED.search(content) and not all(call.name in names for call in calls):
         return thought, content, [], finish
-    return thought, calls[0].thought, [_called(call, tools) for call in calls], "tool_calls"
+    return thought, encodable(calls[0].thought), called, "tool_calls"
 
 
 def before(text: str, stop: Sequence[str]) -> tuple[str, str | None]:
@@ -53,11 +55,19 @@ def _split(text: str, opened: bool) -> tuple[str, str]:
 
 
 def _called(call: Call, tools: Tools) -> ToolCall:
-    if not call.texts:
-        return ToolCall(call.name, dict(call.arguments))
-    functions = [tool["function"] for tool in tools if tool["function"]["name"] == call.name]
-    parameters: Mapping[str, Any] = functions[0]["parameters"] if functions else {}
-    return ToolCall(call.name, {name: value_of(text, _kind(parameters, name)) for name, text in call.arguments.items()})
+    """A call as the harness gets it, and may send it back.
+
+    Raises:
+        ValueError: no request may have such a call.
+    """
+    if not call.name.strip() or len(call.name) > MAX_NAME or deeper(call.arguments, MAX_LEVELS // 2):
+        raise ValueError(f"{cut(call.name, 60)!r} is no call")
+    arguments = plain_json(dict(call.arguments))
+    if call.texts:
+        functions = [tool["function"] for tool in tools if tool["function"]["name"] == call.name]
+        parameters: Mapping[str, Any] = functions[0]["parameters"] if functions else {}
+        arguments = {name: value_of(text, _kind(parameters, name)) for name, text in arguments.items()}
+    return ToolCall(encodable(call.name), arguments)
 
 
 def _kind(parameters: Mapping[str, Any], name: str) -> Any:

@@ -13,7 +13,7 @@ from agentgym_rl.envs.bounds import cut, encodable
 
 ChatMessage = dict[str, Any]
 """A message as chat templates read it: ``role``, ``content`` (a text) and, of an assistant, ``tool_calls`` with their
-arguments as objects; of a tool, ``tool_call_id``."""
+arguments as objects and ``reasoning_content``; of a tool, ``tool_call_id``."""
 
 MAX_LEVELS = 64
 """Most levels of a body; templates and encoders recurse."""
@@ -144,14 +144,27 @@ def body_of(raw: bytes) -> dict[str, Any]:
         raise Refusal(f"the body is not JSON: {error}") from error
     if not isinstance(body, dict):
         raise Refusal("the body should be a JSON object")
-    if _deeper(body, MAX_LEVELS):
+    if deeper(body, MAX_LEVELS):
         raise Refusal(f"the body has more than {MAX_LEVELS} levels")
-    text = json.dumps(body, ensure_ascii=False)
+    try:
+        return plain_json(body)
+    except ValueError as error:
+        raise Refusal(f"the body is not JSON: {error}") from error
+
+
+def plain_json(value: dict[str, Any]) -> dict[str, Any]:
+    """An object all of whose texts can be encoded.
+
+    Raises:
+        ValueError: it has numbers that JSON does not have.
+    """
+    text = json.dumps(value, ensure_ascii=False, allow_nan=False)
     whole = encodable(text)
-    return body if whole is text else dict(json.loads(whole))
+    return value if whole is text else dict(json.loads(whole))
 
 
-def _deeper(value: Any, levels: int) -> bool:
+def deeper(value: Any, levels: int) -> bool:
+    """Whether a value of JSON has more than so many levels of lists and objects."""
     level = [value]
     for _ in range(levels):
         lists = [each.values() if isinstance(each, dict) else each for each in level if isinstance(each, dict | list)]

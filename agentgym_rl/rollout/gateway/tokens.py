@@ -18,6 +18,7 @@ from agentgym_rl.rollout.gateway.tree import Place, Tree
 from agentgym_rl.rollout.growth import rendered
 from agentgym_rl.rollout.loop import Aborted
 from agentgym_rl.rollout.seeds import seed_of
+from agentgym_rl.rollout.settings import Thinking
 from agentgym_rl.rollout.template import ASKED, OPEN, end_of_turn
 from agentgym_rl.rollout.tokens import aside, piece_of
 
@@ -33,8 +34,9 @@ class TokenChat:
     stands there as it was sampled. Tools are rendered by the template or, where it knows none, as text
     (:mod:`.plain`).
 
-    Thinking is kept: the tokens of an earlier response stay as sampled, with its thought, whether or not the harness
-    sends that back.
+    With ``thinking=keep`` the tokens of an earlier response stay as sampled, with its thought, whether or not the
+    harness sends that back. With ``strip`` each prompt is what the template renders of the messages, as another server
+    would do it; where that does not extend what was fed before, a segment begins.
     """
 
     def __init__(
@@ -46,6 +48,7 @@ class TokenChat:
         sampling: Mapping[str, Any],
         prompt_limit: int,
         response_limit: int,
+        thinking: Thinking = Thinking.keep,
         request_id: str | None = None,
     ) -> None:
         """
@@ -57,10 +60,12 @@ class TokenChat:
             sampling: sampling parameters of a request. With a ``seed``, each request has one of its own.
             prompt_limit: most tokens of a segment's prompt.
             response_limit: most tokens of a segment from there on.
+            thinking: what the model sees of its thinking in earlier turns.
             request_id: keeps the session on one server; without it a new one.
         """
         self.server, self.tokenizer, self.builder = server, tokenizer, builder
         self.sampling, self.response_limit = dict(sampling), response_limit
+        self.thinking = thinking
         self.request_id = request_id or uuid4().hex
         self.tree = Tree(prompt_limit)
         self.weights: Collection[int] = frozenset()
@@ -111,9 +116,12 @@ class TokenChat:
         known = max((at for at, place in enumerate(places, start=1) if place is not None), default=0)
         place = places[known - 1] if known else None
         rest, ids = request.messages[known:], self.tree.ids(place)
+        text = sum(len(message["content"]) for message in rest)
         try:
-            text = sum(len(message["content"]) for message in rest)
-            return place, await aside(text, self._rendered, ids, rest, request.tools)
+            if self.thinking is Thinking.keep:
+                return place, await aside(text, self._rendered, ids, rest, request.tools)
+            prompt = await aside(text, self._behind, [], request.messages, request.tools)
+            return place if prompt[: len(ids)] == ids else None, prompt
         except Exception as error:  # a template raises anything on messages that it does not foresee
             said = " ".join(f"{type(error).__name__}: {error}".split())
             raise Refusal(f"the model's chat template cannot render these messages: {said:.300}") from error
