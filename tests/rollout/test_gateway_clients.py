@@ -5,13 +5,14 @@ import shutil
 from pathlib import Path
 
 import pytest
-from gateways import echo, opened, says
+from gateways import CHAT, echo, opened, says, served
 
 from agentgym_rl.api.policies import closing
 from agentgym_rl.data.episode import Ending
 from agentgym_rl.envs import make
 from agentgym_rl.envs.core import Task
 from agentgym_rl.rollout.gateway.server import Gateway
+from agentgym_rl.rollout.gateway.texts import chat_of
 from agentgym_rl.rollout.harness.policy import HarnessPolicy
 from agentgym_rl.rollout.harness.run import Assignment, run_harness
 from agentgym_rl.rollout.harness.settings import Harness
@@ -95,6 +96,36 @@ def test_anthropics_client_plays_a_conversation_with_tools():
 
     told, _ = with_client(test, says(CALL, "done"))
     assert told == ("tool_use", {"at": 1}, "done", "end_turn")
+
+
+def test_what_is_learned_has_the_log_probabilities_with_which_a_real_model_sampled_it(tokenizer):
+    """A conversation with a retry and an edit over HTTP; the model reads its segments again."""
+    torch = pytest.importorskip("torch")
+    from agentgym_rl.rollout.policies.model import TransformersModel
+
+    model = TransformersModel(tokenizer.name_or_path, temperature=1, seed=3)
+
+    async def test(session, client, _):
+        start = [{"role": "user", "content": "Count to 3."}]
+
+        async def said(messages):
+            told = await client.post(CHAT, json={"messages": messages, "max_tokens": 8})
+            return told.json()["choices"][0]["message"]
+
+        first, _ = await said(start), await said(start)
+        second = await said([*start, first, {"role": "user", "content": "Right."}])
+        edited = {**first, "content": "Action: say 1"}
+        await said([*start, edited, {"role": "user", "content": "Right."}, second, {"role": "user", "content": "So?"}])
+        return session.chat.segments
+
+    segments = served(test, chat_of(model, seed=5))
+    assert len(segments) == 3
+    for segment in segments:
+        with torch.inference_mode():
+            logits = model.model(torch.tensor([segment.ids])).logits[0, len(segment.prompt_ids) - 1 : -1]
+        known = logits.float().log_softmax(-1)[range(len(segment.response_ids)), segment.response_ids].tolist()
+        own = [place for place, mask in enumerate(segment.response_mask) if mask]
+        assert [known[place] for place in own] == pytest.approx([segment.log_probs[place] for place in own], abs=1e-4)
 
 
 def test_the_example_solves_a_task_with_a_model_that_knows_how():

@@ -3,6 +3,7 @@
 import asyncio
 import copy
 import json
+from dataclasses import replace
 
 import httpx
 import pytest
@@ -186,6 +187,25 @@ def test_requests_side_by_side_do_not_pass_the_limit():
         return sorted(each.status_code for each in told), len(session.turns)
 
     assert served(test, says("hello", seconds=0.05), max_turns=3) == ([200] * 3 + [400] * 5, 3)
+
+
+def test_tokens_are_limited_over_all_replies():
+    rooms = []
+
+    class Counting:
+        segments, weights = (), ()
+
+        async def sample(self, request, room):
+            rooms.append(room)
+            sampled = await says("hello").sample(request, room)
+            return replace(sampled, reply=replace(sampled.reply, completion_tokens=min(room, 6)))
+
+    async def test(session, client, gateway):
+        bodies = [{**GO, "max_tokens": 7}, GO, {**GO, "max_tokens": 7}, GO]
+        return [(await client.post(CHAT, json=body)).status_code for body in bodies], session.stopped
+
+    assert served(test, Counting(), max_tokens=15, max_new_tokens=8) == ([200, 200, 200, 400], Ending.CONTEXT_LIMIT)
+    assert rooms == [7, 8, 3]
 
 
 def test_a_conversation_that_is_too_long_is_the_error_that_clients_know():

@@ -53,7 +53,7 @@ class Session:
         self.failure: BaseException | None = None
         """What the model failed with; the harness could not go on, and it is not its doing."""
         self.stopped: Ending | None = None
-        """The limit that the last request met; None where the last request had a reply."""
+        """The limit that the harness has met; None where it went on within it."""
         self.over = asyncio.Event()
         """No further request has a reply."""
         self.began, self.used = time.time(), clock()
@@ -77,6 +77,7 @@ class Session:
         self._check_open()
         room = self._room(request)
         self._running += 1
+        self._tokens += room  # what requests side by side may write together
         asked = self._clock()
         try:
             sampled = await self._sample(request, room)
@@ -87,6 +88,7 @@ class Session:
             return sampled.reply
         finally:
             self._running -= 1
+            self._tokens -= room
             self.used = self._clock()
 
     async def _sample(self, request: Request, room: int) -> Sampled:
@@ -105,7 +107,8 @@ class Session:
             raise self._failed() from error
 
     def _keep(self, request: Request, sampled: Sampled, asked: float) -> None:
-        self.stopped = None
+        if self.stopped is not Ending.TURN_LIMIT:  # a shorter conversation may fit, but no further turn
+            self.stopped = None
         response, reply = sampled.keep(), sampled.reply
         self._tokens += reply.completion_tokens
         last = max((at for at, each in enumerate(request.messages) if each["role"] == "assistant"), default=-1)
