@@ -1,7 +1,6 @@
 """``agentgym-rl serve``."""
 
 import asyncio
-import ipaddress
 import os
 from enum import StrEnum
 from pathlib import Path
@@ -60,7 +59,7 @@ def command(
     with needs("serve", "serve"):
         from agentgym_rl.envs.protocol.openenv.server import create_openenv_app
         from agentgym_rl.envs.protocol.server import Settings, create_app, serve
-        from agentgym_rl.envs.protocol.server.run import listen
+        from agentgym_rl.envs.protocol.server.run import is_loopback, listen
     options = _options(envs, option or [], style)
     settings = Settings(
         envs=options,
@@ -72,7 +71,7 @@ def command(
         workers=workers,
     )
     listening = listen(host, port)
-    if settings.token is None and not _loopback(host):
+    if settings.token is None and not is_loopback(host):
         typer.secho(f"Warning: anyone who reaches {host} can use this server; set --token-file.", fg="yellow", err=True)
     address = f"http://{f'[{host}]' if ':' in host else host}:{listening.getsockname()[1]}"
     typer.secho(f"Serving {', '.join(envs)} at {address} (its pages: {address}/docs); Ctrl-C stops.", err=True)
@@ -139,10 +138,3 @@ def _token(file: Path | None, variable: str | None) -> str | None:
             raise ValueError(f"--token-env: the variable {variable} is not set")
         return os.environ[variable].strip()
     return None
-
-
-def _loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"

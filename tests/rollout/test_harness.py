@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import shlex
 import signal
 import sys
 import textwrap
@@ -12,6 +13,7 @@ import pytest
 from gateways import failing, says
 
 from agentgym_rl.api.evaluation import evaluate
+from agentgym_rl.api.request import read
 from agentgym_rl.data.episode import Ending
 from agentgym_rl.envs import make
 from agentgym_rl.envs.core import Task
@@ -21,7 +23,7 @@ from agentgym_rl.rollout.harness import process
 from agentgym_rl.rollout.harness.policy import HarnessPolicy
 from agentgym_rl.rollout.harness.run import Assignment, run_harness
 from agentgym_rl.rollout.harness.settings import Harness
-from agentgym_rl.rollout.policies.scripted import Function, Oracle
+from agentgym_rl.rollout.policies.scripted import Oracle
 from agentgym_rl.rollout.settings import RolloutSettings
 
 pytest.importorskip("fcntl", reason="POSIX only")
@@ -250,12 +252,14 @@ def test_an_episode_that_is_cancelled_leaves_nothing(script, tmp_path):
 
 def test_a_harness_is_evaluated_like_any_policy(script):
     """Its score is one number; the environment gives the tasks, their goals and the turn limit."""
-    harness = Harness(command=script('assert ask(task["goal"]) == "hello"; reward(task["sample"] % 2)'))
-    policy = HarnessPolicy(harness, Function(lambda messages: "hello"))
-    found = evaluate(policy, "maze:test:2", samples=2, concurrency=4, temperature=1)
+    command = script('assert ask(task["goal"]) == "hello"; reward(task["sample"] % 2)')
+    keys = {"samples": 2, "concurrency": 4, "temperature": 1, "harness": shlex.join(command)}
+    found = evaluate(lambda messages: "hello", "maze:test:2", **keys)
     assert found.success.value == 0.5 and [record.reward for record in found.records] == [0, 1, 0, 1]
     assert found.records[0].messages[0]["content"] == make("maze").goal(Task.parse(found.records[0].item_id))
+    assert found.records[0].max_turns == make("maze").spec.max_turns
     assert "agent.py with <lambda>" in str(found)
+    assert read(["panel=maze:test", "policy=oracle", "harness=python agent.py"]).harness == "python agent.py"
 
 
 def test_a_policy_that_reads_no_messages_is_no_model(script):

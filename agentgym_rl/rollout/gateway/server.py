@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,7 +10,7 @@ from types import TracebackType
 
 import uvicorn
 
-from agentgym_rl.envs.protocol.server.run import allow_files, config_of, listen
+from agentgym_rl.envs.protocol.server.run import allow_files, config_of, is_loopback, listen
 from agentgym_rl.rollout.gateway.app import BODY, create_app
 from agentgym_rl.rollout.gateway.chat import Chat
 from agentgym_rl.rollout.gateway.session import Limits, Session, Sessions
@@ -42,7 +41,7 @@ class Gateway:
     def __init__(self, host: str = "127.0.0.1", port: int = 0, sessions: Sessions | None = None) -> None:
         self.sessions = Sessions() if sessions is None else sessions
         self._listening = listen(host, port)
-        if not (host == "localhost" or ipaddress.ip_address(host).is_loopback):
+        if not is_loopback(host):
             log.warning("the gateway listens on %s: keys of sessions travel unencrypted", host)
         shown = f"[{host}]" if ":" in host else host
         self.url = f"http://{shown}:{self._listening.getsockname()[1]}"

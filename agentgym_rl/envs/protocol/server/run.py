@@ -1,5 +1,6 @@
 """Runs the application: one process, or several behind one port."""
 
+import ipaddress
 import logging
 import multiprocessing
 import os
@@ -41,6 +42,14 @@ def listen(host: str, port: int) -> socket.socket:
         return socket.create_server(address[:2], family=family, backlog=2048)
     except OSError as error:
         raise ValueError(f"cannot listen on {host} port {port}: {error}; choose another with --port") from error
+
+
+def is_loopback(host: str) -> bool:
+    """Whether an address to listen on is reached from this machine only."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 Create = Callable[..., FastAPI]
