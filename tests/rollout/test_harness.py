@@ -105,7 +105,7 @@ def test_a_crash_is_the_harnesss_failure(script):
 def test_kill_9_from_outside_is_the_infrastructures(script):
     episode = run(script('ask("go"); os.kill(os.getpid(), signal.SIGKILL)'), retries=1)
     assert episode.ending is Ending.ENV_ERROR and not episode.ending.counts
-    assert "SIGKILL from outside ended the harness" in episode.error and episode.attempts == 2
+    assert "signal 9 from outside ended the harness" in episode.error and episode.attempts == 2
 
 
 def test_a_program_that_ends_before_a_reply_is_the_infrastructures(script):

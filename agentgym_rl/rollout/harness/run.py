@@ -144,7 +144,7 @@ def blame(exit: Exit, session: Session, seconds: float) -> None:
     if exit.ended:
         raise EnvTimeout("the session was closed, as it had no request for too long")
     if exit.status < 0 and -exit.status not in OWN_FAULTS:
-        raise EnvUnavailable(f"{signal.Signals(-exit.status).name} from outside ended the harness{_said(exit)}")
+        raise EnvUnavailable(f"signal {-exit.status} from outside ended the harness{_said(exit)}")
     if not session.turns and session.stopped is Ending.CONTEXT_LIMIT:
         raise PromptTooLong("the first request of the harness does not fit into the model's context")
     if not session.turns and session.stopped is None:
