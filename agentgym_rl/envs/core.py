@@ -346,6 +346,10 @@ class TextEnv(ABC):
     def goal(self, task: Task) -> str:
         """The task in one line of text. Panels hash it, so that a changed environment changes the hash."""
 
+    def briefing(self, task: Task) -> dict[str, Any]:
+        """What a harness is told of a task beside its id: values of JSON. By default the goal."""
+        return {"goal": self.goal(task)}
+
     async def content(self, task: Task) -> str:
         """What the agent can see and do in a task, as text: tasks with equal texts are one game under several ids.
 

@@ -6,6 +6,7 @@ import sys
 from importlib import import_module
 from importlib.metadata import EntryPoint
 from pathlib import Path
+from types import ModuleType
 
 from agentgym_rl.envs.core import TextEnv
 
@@ -62,13 +63,11 @@ def _class(reference: str, base: type) -> type:
     if match is None:
         raise ValueError(f"{reference!r} is not <path>.py:<class>, such as ./house.py:House")
     file, name = match["path"], match["name"]
-    path = Path(file).expanduser().resolve()
-    if not path.is_file():
-        raise FileNotFoundError(f"{file} does not exist; `agentgym-rl new` writes a file to start from")
+    module = module_of(file)
     classes = {
         key: member
-        for key, member in vars(_module(path)).items()
-        if isinstance(member, type) and issubclass(member, base) and member.__module__ == path.stem
+        for key, member in vars(module).items()
+        if isinstance(member, type) and issubclass(member, base) and member.__module__ == module.__name__
     }
     if name is None and len(classes) == 1:
         return next(iter(classes.values()))
@@ -79,8 +78,16 @@ def _class(reference: str, base: type) -> type:
     raise ValueError(f"{file} does not have {what} to choose" + (f"; write {choices}" if classes else ""))
 
 
-def _module(path: Path) -> object:
-    """The module of a file, which other processes can import by the same name."""
+def module_of(file: str) -> ModuleType:
+    """The module of a file, which other processes can import by the same name.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        ValueError: it cannot be imported.
+    """
+    path = Path(file).expanduser().resolve()
+    if not path.is_file():
+        raise FileNotFoundError(f"{file} does not exist; `agentgym-rl new` writes a file to start from")
     if not path.stem.isidentifier():
         raise ValueError(f"{path.name} cannot be imported; rename it to letters, digits and _, like my_file.py")
     if str(path.parent) not in sys.path:

@@ -15,6 +15,7 @@ from agentgym_rl.envs.hosts import HostSettings, open_host
 from agentgym_rl.rollout.builder import faithful
 from agentgym_rl.rollout.client import EpisodeClient
 from agentgym_rl.rollout.folding import Segment
+from agentgym_rl.rollout.gateway.chat import Chat
 from agentgym_rl.rollout.loop import failed, run_episode
 from agentgym_rl.rollout.prefix import Prefix
 from agentgym_rl.rollout.recorder import EpisodeRecorder
@@ -40,8 +41,9 @@ class AgentGymLoop(AgentLoopBase):  # type: ignore[misc]
     ``stream`` (with the number of the ``sample``, what the seeds of its requests follow from; without it vLLM draws
     from the generator that all requests share), ``prefix`` (responses to replay first, see
     :class:`agentgym_rl.rollout.prefix.Prefix`) and ``preface`` (text before the first observation). Rules come from
-    ``data.agentgym``, see :class:`RolloutSettings`; an environment's options from ``data.agentgym_envs.<name>``, and
-    where it runs from ``host`` in there, see :class:`HostSettings`.
+    ``data.agentgym``, see :class:`RolloutSettings`; an environment's options from ``data.agentgym_envs.<name>``, where
+    it runs from ``host`` in there, see :class:`HostSettings`, and the program that plays it, if one does, from
+    ``harness``, see :class:`~agentgym_rl.rollout.harness.settings.Harness`.
 
     Every row that is asked for comes back, whatever was raised: as an episode with an ending and an error.
 
@@ -67,41 +69,33 @@ class AgentGymLoop(AgentLoopBase):  # type: ignore[misc]
 
     async def _episode(
         self, sampling_params: dict[str, Any], row: dict[str, Any]
-    ) -> tuple[Episode, TokenConversation | None]:
+    ) -> tuple[Episode, TokenConversation | Chat | None]:
         settings = RolloutSettings.from_mapping(self.data_config.get("agentgym") or {})
-        task = Task.parse(row["item_id"])
+        task, limit = Task.parse(row["item_id"]), row.get("max_turns")
         options = dict((self.data_config.get("agentgym_envs") or {}).get(task.env) or {})
-        host = HostSettings.of(options.pop("host", {}))
-        options = {"style": settings.style.value, **options}
-        decoding, max_turns, prefix = row.get("decoding"), row.get("max_turns"), row.get("prefix")
-        sampling = sampling_params if decoding is None else DECODING[decoding]
-        if decoding == "sampled" and "temperature" in row:
-            sampling = {**sampling, "temperature": row["temperature"]}
-        if (stream := row.get("stream")) is not None:
-            sampling = {**sampling, "seed": seed_of(stream, row.get("sample", 0))}
-        request_id = uuid4().hex
-        converse = partial(
-            TokenConversation,
-            server=self.server_manager,
-            request_id=request_id,
-            tokenizer=self.tokenizer,
-            builder=self.continuous_token_builder,
-            sampling=sampling,
-            prompt_limit=self.rollout_config.prompt_length,
-            response_limit=self.rollout_config.response_length,
-            settings=settings,
-            prefix=NONE if prefix is None else Prefix.from_dict(prefix),
-        )
-        make_env = partial(opener(host).open, task.env, options)
+        harness, host = options.pop("harness", None), HostSettings.of(options.pop("host", {}))
+        make_env = partial(opener(host).open, task.env, {"style": settings.style.value, **options})
+        request_id, max_turns, preface = uuid4().hex, None if limit is None else int(limit), row.get("preface") or ""
+        model: dict[str, Any] = {
+            "server": self.server_manager, "request_id": request_id, "tokenizer": self.tokenizer,
+            "builder": self.continuous_token_builder, "sampling": _sampling(sampling_params, row),
+            "prompt_limit": self.rollout_config.prompt_length, "response_limit": self.rollout_config.response_length,
+        }  # fmt: skip
         try:
-            limit = None if max_turns is None else int(max_turns)
-            return await run_episode(make_env, task, converse, settings, limit, preface=row.get("preface") or "")
+            if harness is not None:
+                from agentgym_rl.rollout.harness.training import run_in_training  # needs a web server
+
+                rest = settings, max_turns, int(row.get("sample", 0)), preface
+                return await run_in_training(harness, make_env, task, model, *rest)
+            prefix = NONE if row.get("prefix") is None else Prefix.from_dict(row["prefix"])
+            converse = partial(TokenConversation, **model, settings=settings, prefix=prefix)
+            return await run_episode(make_env, task, converse, settings, max_turns, preface=preface)
         finally:
             if isinstance(self.server_manager, EpisodeClient):
                 self.server_manager.leave(request_id)
 
     def _outputs(
-        self, episode: Episode, row: dict[str, Any], conversation: TokenConversation | None = None
+        self, episode: Episode, row: dict[str, Any], conversation: TokenConversation | Chat | None = None
     ) -> list[AgentLoopOutput]:
         """One output per segment; the last one carries the episode.
 
@@ -113,7 +107,7 @@ class AgentGymLoop(AgentLoopBase):  # type: ignore[misc]
         carried = episode if self.recorder is None else self.recorder.record(episode)
         segments: Sequence[Segment] = [masked(self.tokenizer.eos_token_id)]
         weights: Collection[int] = {episode.model_step}
-        if episode.ending.counts and conversation is not None:
+        if episode.ending.counts and conversation is not None and conversation.segments:
             segments, weights = conversation.segments, conversation.weights or weights
         metrics = AgentLoopMetrics(
             generate_sequences=sum(turn.model_s for turn in episode.turns),
@@ -137,6 +131,17 @@ class AgentGymLoop(AgentLoopBase):  # type: ignore[misc]
             )
             for segment, last in zip(segments, [False] * (len(segments) - 1) + [True], strict=True)
         ]
+
+
+def _sampling(given: dict[str, Any], row: dict[str, Any]) -> dict[str, Any]:
+    """The sampling parameters of a row's episode; ``given`` are verl's."""
+    decoding = row.get("decoding")
+    sampling = given if decoding is None else DECODING[decoding]
+    if decoding == "sampled" and "temperature" in row:
+        sampling = {**sampling, "temperature": row["temperature"]}
+    if (stream := row.get("stream")) is not None:
+        sampling = {**sampling, "seed": seed_of(stream, row.get("sample", 0))}
+    return sampling
 
 
 def masked(token: int) -> Segment:

@@ -204,3 +204,64 @@ def test_a_recorder_keeps_the_text_of_tokens_from_the_queue(tokenizer, tmp_path)
     (stored,) = episode_store.read(tmp_path / "step1.parquet")
     assert [turn.pieces for turn in stored.turns] == [turn.pieces for turn in whole.turns]
     assert [turn.log_probs for turn in stored.turns] == [turn.log_probs for turn in whole.turns]
+
+
+HARNESS = """
+import json, os
+from urllib.error import HTTPError
+from urllib.request import ProxyHandler, Request, build_opener
+
+def post(url, body):
+    head = {"Authorization": "Bearer " + os.environ["AGENTGYM_KEY"]}
+    with build_opener(ProxyHandler({})).open(Request(url, json.dumps(body).encode(), head)) as told:
+        return json.load(told)
+
+def ask(*messages):
+    body = {"messages": [{"role": "user", "content": text} for text in messages]}
+    return post(os.environ["AGENTGYM_BASE_URL"] + "/chat/completions", body)["choices"][0]["message"]["content"]
+
+task, code = json.loads(os.environ["AGENTGYM_TASK"]), None
+ask(task["goal"])
+ask("another conversation", task.get("preface", ""))
+try:
+    ask("a third")
+except HTTPError as error:
+    code = json.load(error)["error"]["code"]
+post(os.environ["AGENTGYM_REWARD_URL"], {"reward": 0.25 + 0.5 * (code == "turn_limit")})
+"""
+
+
+@pytest.fixture
+def played_by(tmp_path):
+    """The settings of an environment whose episodes a harness plays."""
+    pytest.importorskip("fcntl", reason="POSIX only")
+    file = tmp_path / "agent.py"
+    file.write_text(HARNESS)
+    return {"counter": {"harness": {"command": ["python", str(file)]}}}
+
+
+def test_a_harness_plays_and_its_conversations_are_segments(tokenizer, played_by):
+    server = server_for(tokenizer, *SOLUTION, global_steps=3)
+    outputs = run(tokenizer, server, envs=played_by, max_turns=2, tags={"panel": "test"}, stream="0:1", preface="Hint.")
+    episode = episode_of(outputs[-1])
+    assert outputs[0].extra_fields["episode"] is None and len(outputs) == len(server.requests) == 2
+    assert (episode.ending, episode.reward, episode.tags) == (Ending.TERMINATED, 0.75, {"panel": "test"})
+    assert (episode.max_turns, [turn.segment for turn in episode.turns]) == (2, [0, 1])
+    assert episode.turns[0].observation == "another conversation\n\nHint."
+    assert len({request.sampling["seed"] for request in server.requests}) == 2
+    for output, request in zip(outputs, server.requests, strict=True):
+        assert output.prompt_ids + output.response_ids == request.prompt + request.output.token_ids
+        learned = [token for token, mask in zip(output.response_ids, output.response_mask, strict=True) if mask]
+        assert learned == request.output.token_ids
+        assert output.response_logprobs[-len(learned) :] == request.output.log_probs
+        assert (output.reward_score, output.extra_fields["max_global_steps"]) == (0.75, 3)
+
+
+def test_a_harness_without_a_model_is_one_masked_token(tokenizer, played_by):
+    output = run(tokenizer, server_for(tokenizer, *SOLUTION, stop_reason="aborted"), envs=played_by)
+    assert not episode_of(output).ending.counts and output.response_mask == [0]
+
+
+def test_wrong_settings_of_a_harness_are_an_episode_that_does_not_count(tokenizer):
+    output = run(tokenizer, server_for(tokenizer, *SOLUTION), envs={"counter": {"harness": {"comand": "python"}}})
+    assert "harness has no setting comand" in episode_of(output).error and output.response_mask == [0]

@@ -4,6 +4,7 @@ import asyncio
 import os
 import shlex
 import signal
+import subprocess
 import sys
 import textwrap
 import time
@@ -17,12 +18,13 @@ from agentgym_rl.api.request import read
 from agentgym_rl.data.episode import Ending
 from agentgym_rl.envs import make
 from agentgym_rl.envs.core import Task
-from agentgym_rl.rollout.conversation import NoFurtherEpisode
-from agentgym_rl.rollout.gateway.server import Gateway
+from agentgym_rl.rollout.conversation import NoFurtherEpisode, Response
+from agentgym_rl.rollout.gateway.texts import TextChat
 from agentgym_rl.rollout.harness import process
 from agentgym_rl.rollout.harness.policy import HarnessPolicy
 from agentgym_rl.rollout.harness.run import Assignment, run_harness
 from agentgym_rl.rollout.harness.settings import Harness
+from agentgym_rl.rollout.harness.shared import SharedGateway
 from agentgym_rl.rollout.policies.scripted import Oracle
 from agentgym_rl.rollout.settings import RolloutSettings
 
@@ -68,10 +70,11 @@ def run(command=(), chat=None, facts=None, retries=0, seconds=60, max_turns=50, 
     work = Assignment(task=TASK, max_turns=max_turns, facts=facts or {})
 
     async def one():
-        async with Gateway() as gateway:
-            made, _ = await run_harness(harness, work, settings, gateway, lambda: chat or says("hello"))
-            assert len(gateway.sessions) == 0, "every session is closed"
-            return made
+        shared = SharedGateway()
+        made, _ = await run_harness(harness, work, settings, shared, lambda: chat or says("hello"))
+        assert len((await shared.opened()).sessions) == 0, "every session is closed"
+        await shared.close()
+        return made
 
     return asyncio.run(one())
 
@@ -230,6 +233,69 @@ def test_nothing_of_a_harness_is_left(script):
             pytest.fail(f"{pid} still runs")
 
 
+OWNER = """
+import asyncio, sys
+from gateways import says
+from agentgym_rl.envs.core import Task
+from agentgym_rl.rollout.harness.run import Assignment, run_harness
+from agentgym_rl.rollout.harness.settings import Harness
+from agentgym_rl.rollout.harness.shared import SharedGateway
+from agentgym_rl.rollout.settings import RolloutSettings
+
+work = Assignment(task=Task("harness", 3), max_turns=5)
+harness = Harness(command=sys.argv[1:])
+asyncio.run(run_harness(harness, work, RolloutSettings(), SharedGateway(), lambda: says("hello")))
+"""
+
+
+def test_kill_9_of_the_gateway_leaves_no_harness(script, tmp_path):
+    """The gateway is in the process that runs the episodes, so nothing of it is there any more to end them."""
+    up = tmp_path / "up"
+    code = f'ask("go"); open({str(up)!r}, "w").write(os.environ["AGENTGYM_SESSION"]); time.sleep(99)'
+    paths = filter(None, [str(Path(__file__).parent), os.environ.get("PYTHONPATH")])
+    env = os.environ | {"PYTHONPATH": os.pathsep.join(paths)}
+    owner = subprocess.Popen([sys.executable, "-c", OWNER, *script(code)], env=env)
+    while not up.exists() or not up.read_text():
+        assert owner.poll() is None
+        time.sleep(0.05)
+    mark = up.read_text()
+    assert len(process.marked(mark)) == 1
+    owner.kill()
+    owner.wait()
+    until = time.monotonic() + 20
+    while process.marked(mark):
+        assert time.monotonic() < until, "the harness runs on"
+        time.sleep(0.05)
+
+
+def test_a_gateway_that_ends_is_the_infrastructures_and_replaced(script):
+    """The harness gets no answer and exits with an error, which is not its doing."""
+    shared = SharedGateway()
+    code = 'ask("go"); time.sleep(0.5); ask("on"); reward(1)'
+    work, harness = Assignment(task=TASK, max_turns=5), Harness(command=script(code))
+    gateways, stopping = [], []
+
+    async def ask(messages, room):
+        gateway = await shared.opened()
+        if gateway not in gateways:
+            gateways.append(gateway)
+        if len(gateways) == 1:
+            stopping.append(asyncio.create_task(gateway.stop()))
+        return Response("hello")
+
+    async def one(retries):
+        gateways.clear()
+        settings = RolloutSettings(retries=retries)
+        episode, _ = await run_harness(harness, work, settings, shared, lambda: TextChat(ask))
+        await shared.close()
+        return episode
+
+    lost = asyncio.run(one(0))
+    assert not lost.ending.counts and "the gateway's server ended" in lost.error
+    again = asyncio.run(one(1))
+    assert (again.reward, again.attempts, len(gateways)) == (1, 2, 2)
+
+
 def test_an_episode_that_is_cancelled_leaves_nothing(script, tmp_path):
     up = tmp_path / "up"
     code = f'open({str(up)!r}, "w").write(os.environ["AGENTGYM_SESSION"]); time.sleep(99)'
@@ -237,14 +303,16 @@ def test_an_episode_that_is_cancelled_leaves_nothing(script, tmp_path):
     work, settings = Assignment(task=TASK, max_turns=5), RolloutSettings()
 
     async def one():
-        async with Gateway() as gateway:
-            running = asyncio.create_task(run_harness(harness, work, settings, gateway, lambda: says("hello")))
-            while not up.exists() or not up.read_text():
-                await asyncio.sleep(0.02)
-            running.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await running
-            return len(gateway.sessions)
+        shared = SharedGateway()
+        running = asyncio.create_task(run_harness(harness, work, settings, shared, lambda: says("hello")))
+        while not up.exists() or not up.read_text():
+            await asyncio.sleep(0.02)
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+        left = len((await shared.opened()).sessions)
+        await shared.close()
+        return left
 
     assert asyncio.run(one()) == 0
     assert process.marked(up.read_text()) == []
@@ -267,12 +335,23 @@ def test_a_policy_that_reads_no_messages_is_no_model(script):
         HarnessPolicy(Harness(command=["true"]), Oracle())
 
 
+def test_settings_are_read_from_a_mapping(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("my_agent.py").write_text("def play(task, url, key): return 1")
+    harness = Harness.of({"command": "python my_agent.py 'a b'", "grade_command": ["true"]}).anywhere()
+    assert harness.command == [sys.executable, str(tmp_path / "my_agent.py"), "a b"]
+    assert Path(harness.grade_command[0]).is_absolute() and harness.anywhere() == harness
+    assert Harness.of({"function": "my_agent.py:play"}).anywhere().function == f"{tmp_path}/my_agent.py:play"
+    with pytest.raises(ValueError, match="harness has no setting word; its settings: command, function"):
+        Harness.of({"word": 1})
+
+
 @pytest.mark.parametrize(
     ("rules", "said"),
     [
         ({}, "give either harness.command or harness.function"),
         ({"command": ["no-such-program"]}, "there is no program 'no-such-program'"),
-        ({"function": "agent"}, "is not module:function"),
+        ({"function": "agent"}, "is neither module:function nor file.py:function"),
         ({"function": "json:nothing"}, "cannot be imported"),
         ({"command": ["true"], "memory_mb": 0}, "harness.memory_mb is 0"),
         ({"command": ["true"], "grade_file": "a", "grade_command": ["true"]}, "are both given"),

@@ -96,6 +96,9 @@ class EnvConfig:
     """Options of the environment's own class."""
     host: dict[str, Any] = field(default_factory=dict, metadata={"operational": True})
     """Where its episodes run; see ``agentgym_rl.envs.hosts.HostSettings``."""
+    harness: dict[str, Any] = field(default_factory=dict)
+    """The program that plays its episodes, through the gateway; see ``agentgym_rl.rollout.harness.settings.Harness``.
+    Without one, the model plays them itself."""
 
     def __post_init__(self) -> None:
         _least(self, 1, "pool", "max_turns")

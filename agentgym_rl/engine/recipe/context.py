@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from agentgym_rl.data.panels import draw
 from agentgym_rl.engine.recipe.resolved import Resolved
@@ -26,6 +26,8 @@ AT_ONCE = 8
 NAMED = 5
 """Tasks that a message names."""
 
+T = TypeVar("T")
+
 Bar = Callable[[str, int, int], None]
 """Shows progress: what, how many done, of how many."""
 
@@ -37,7 +39,7 @@ def check_panels(run: Resolved, builder: Any, bar: Bar) -> None:
         ContextTooSmall: names the tasks that do not fit, the tokens needed and the key to raise.
         EnvUnavailable: first observations cannot be had.
     """
-    for name, own in run.panels.items():
+    for name, own in _measurable(run, run.panels):
         for label, panel in own.items():
             sizes = _sizes(run, name, [Task.parse(item_id) for item_id in panel.item_ids], builder, bar)
             if long := _too_long(run, sizes):
@@ -57,7 +59,7 @@ def too_long(run: Resolved, builder: Any, bar: Bar, say: Callable[[str], None]) 
         EnvUnavailable: first observations cannot be had.
     """
     found: list[str] = []
-    for name, pool in run.pools.items():
+    for name, pool in _measurable(run, run.pools):
         sizes = _sizes(run, name, draw(pool, name, MEASURED, run.config.seed), builder, bar)
         if not (long := _too_long(run, sizes)):
             continue
@@ -88,6 +90,11 @@ def check_segments(run: Resolved, builder: Any) -> None:
         settings=run.rules,
     )
     asyncio.run(conversation.start([{"role": "user", "content": "?"}], parse_react))
+
+
+def _measurable(run: Resolved, by_env: Mapping[str, T]) -> list[tuple[str, T]]:
+    """The items of environments whose prompts are known: a harness writes its own."""
+    return [(name, found) for name, found in by_env.items() if name not in run.harnesses]
 
 
 def _sizes(run: Resolved, name: str, tasks: Sequence[Task], builder: Any, bar: Bar) -> dict[Task, int]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -24,10 +25,12 @@ from agentgym_rl.engine.recipe.config import (
 from agentgym_rl.engine.recipe.processor import has_bfloat16
 from agentgym_rl.engine.recipe.resolved import Resolved
 from agentgym_rl.engine.recipe.schema import RecipeError
+from agentgym_rl.envs.extras import missing
 from agentgym_rl.envs.tables import json_object
 from agentgym_rl.eval.evaluation.rules import flat
 from agentgym_rl.rollout import growth, pretrained
 from agentgym_rl.rollout.policies.model import check_folder
+from agentgym_rl.rollout.settings import Context
 
 
 def check(run: Resolved, *, devices: bool = True) -> None:
@@ -57,10 +60,32 @@ def check_config(run: Resolved) -> None:
         raise RecipeError("no environments; choose env=textcraft, env=babyai or env=both")
     _ = run.curriculum  # raises where a key of it is wrong
     _check_needs(config, run.needs)
+    _check_harnesses(run)
     _check_batches(config, run.needs)
     _check_engine(config)
     if config.model.lora_rank:
         _check_lora(config.engine)
+
+
+def _check_harnesses(run: Resolved) -> None:
+    """A program keeps its conversation itself.
+
+    Raises:
+        MissingExtra: no web server is installed.
+    """
+    for name in run.harnesses:
+        if find_spec("uvicorn") is None:
+            raise missing(f"envs.{name}.harness", "uvicorn", "serve")
+        if run.needs.full_context is not None:
+            raise RecipeError(
+                f"{run.needs.full_context} needs whole conversations, which the harness of envs.{name} may edit; "
+                "choose another algorithm"
+            )
+        if run.rules.context is not Context.full:
+            raise RecipeError(
+                f"rollout.context={run.rules.context} does not reach envs.{name}, whose harness keeps its conversation "
+                "itself; set rollout.context=full"
+            )
 
 
 def _check_lora(engine: EngineConfig) -> None:

@@ -26,6 +26,7 @@ from agentgym_rl.envs.hosts import EnvHost, HostSettings, LocalHost, open_host
 from agentgym_rl.envs.numbering import Panel
 from agentgym_rl.envs.registry import base_name
 from agentgym_rl.rollout.exemplars import Exemplars
+from agentgym_rl.rollout.harness.settings import Harness
 from agentgym_rl.rollout.playbook import Playbook
 from agentgym_rl.rollout.settings import RolloutSettings
 
@@ -159,6 +160,23 @@ class Resolved:
                 found[name] = HostSettings.of(env.host)
             except ValueError as error:
                 raise ValueError(f"envs.{name}.{error}") from error
+        return found
+
+    @cached_property
+    def harnesses(self) -> dict[str, Harness]:
+        """The programs that play, by environment.
+
+        Raises:
+            ValueError, FileNotFoundError: ``envs.<name>.harness`` is wrong.
+        """
+        found = {}
+        for name, env in self.config.envs.items():
+            if not env.harness:
+                continue
+            try:
+                found[name] = Harness.of(env.harness)
+            except ValueError as error:
+                raise ValueError(f"envs.{name}: {error}") from error
         return found
 
     @cached_property

@@ -125,9 +125,7 @@ def _common(run: Resolved, model_path: str, run_dir: Path) -> dict[str, Any]:
         "data.dataloader_num_workers": 0,
         "data.seed": config.seed,
         "data.agentgym": to_dict(run.rules),
-        "data.agentgym_envs": {
-            name: _anywhere(env.options) | ({"host": env.host} if env.host else {}) for name, env in config.envs.items()
-        },
+        "data.agentgym_envs": {name: _env(run, name) for name in config.envs},
         # algorithm
         "algorithm.adv_estimator": ESTIMATOR if wanted.estimator is None else wanted.estimator.name,
         "algorithm.gamma": 1.0 if wanted.estimator is None else wanted.estimator.gamma,
@@ -241,6 +239,13 @@ def storage_units(config: Config) -> int:
     if config.engine.device == "cpu":
         return config.engine.nodes
     return max(2 * config.engine.nodes, -(-episodes_per_step(config) // 1024))
+
+
+def _env(run: Resolved, name: str) -> dict[str, Any]:
+    """What an agent loop reads of an environment: its options, host and harness."""
+    env, harness = run.config.envs[name], run.harnesses.get(name)
+    found = _anywhere(env.options) | ({"host": env.host} if env.host else {})
+    return found if harness is None else found | {"harness": asdict(harness.anywhere())}
 
 
 def _anywhere(options: dict[str, Any]) -> dict[str, Any]:

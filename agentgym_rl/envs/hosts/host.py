@@ -66,6 +66,9 @@ class EnvProxy(TextEnv):
     def goal(self, task: Task) -> str:
         return self.facts.goal(task)
 
+    def briefing(self, task: Task) -> dict[str, Any]:
+        return self.facts.briefing(task)
+
     def difficulty(self, task: Task) -> str:
         return self.facts.difficulty(task)
 

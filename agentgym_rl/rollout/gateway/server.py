@@ -60,8 +60,17 @@ class Gateway:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        await self.stop()
+
+    async def stop(self) -> None:
+        """End the server."""
         self._server.should_exit = True
         await self._serving
+
+    @property
+    def serving(self) -> bool:
+        """Whether the server is up."""
+        return self._server.started and not self._serving.done()
 
     def open(self, chat: Chat, limits: Limits) -> Session:
         """A new session; see :meth:`.session.Sessions.open`."""

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 import shlex
 
 from agentgym_rl.data.episode import Episode
 from agentgym_rl.envs.core import Task, TextEnv
-from agentgym_rl.rollout.gateway.server import Gateway
 from agentgym_rl.rollout.gateway.texts import chat_of
-from agentgym_rl.rollout.harness.run import Assignment, run_harness
+from agentgym_rl.rollout.harness.run import assignment, run_harness
 from agentgym_rl.rollout.harness.settings import Harness
+from agentgym_rl.rollout.harness.shared import SharedGateway
 from agentgym_rl.rollout.loop import Watch, turn_limit
 from agentgym_rl.rollout.policies.base import Policy
 from agentgym_rl.rollout.seeds import seed_of
@@ -33,31 +32,16 @@ class HarnessPolicy(Policy):
         self.harness, self.model, self.seed = harness, model, seed
         self.name = f"{harness.function or shlex.join(harness.command)} with {model.name}"
         self.usage, self.backend = model.usage, model.backend
-        self._gateway: Gateway | None = None
-        self._starting = asyncio.Lock()
+        self._gateway = SharedGateway()
         chat_of(model, seed)
 
     async def run(
         self, env: TextEnv, task: Task, settings: RolloutSettings, sample: int = 0, watch: Watch | None = None
     ) -> Episode:
-        assignment = Assignment(
-            task=task, sample=sample, max_turns=turn_limit(env, settings), facts={"goal": env.goal(task)},
-            success_above=env.spec.success_above,
-        )  # fmt: skip
-        seed = seed_of(self.seed, task, sample)
-        gateway = await self._opened()
-        episode, _ = await run_harness(self.harness, assignment, settings, gateway, lambda: chat_of(self.model, seed))
+        seed, work = seed_of(self.seed, task, sample), assignment(env, task, turn_limit(env, settings), sample)
+        episode, _ = await run_harness(self.harness, work, settings, self._gateway, lambda: chat_of(self.model, seed))
         return episode
 
     async def close(self) -> None:
-        async with self._starting:
-            if self._gateway is not None:
-                await self._gateway.__aexit__(None, None, None)
-                self._gateway = None
+        await self._gateway.close()
         await self.model.close()
-
-    async def _opened(self) -> Gateway:
-        async with self._starting:
-            if self._gateway is None:
-                self._gateway = await Gateway().__aenter__()
-            return self._gateway

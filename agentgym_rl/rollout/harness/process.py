@@ -5,10 +5,13 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import secrets
 import signal
+import subprocess
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from agentgym_rl.envs.core import in_thread
@@ -17,6 +20,8 @@ log = logging.getLogger(__name__)
 
 MARK = "AGENTGYM_SESSION"
 """The environment variable by which processes of a session are found, wherever they went."""
+OWNER = "AGENTGYM_OWNER"
+"""The environment variable by which the processes of all harnesses of one process are found when it has died."""
 GRACE_S = 5.0
 """Seconds that a program has to end by itself when its session is over."""
 ROUNDS = 100
@@ -24,6 +29,11 @@ ROUNDS = 100
 TOLD = 2000
 """Characters of its output that an error repeats."""
 _LIMITED = 'ulimit -c 0; if [ -n "$0" ]; then ulimit -d "$0" || exit 126; fi; exec "$@"'
+_AFTER_DEATH = """trap "" INT TERM HUP; read -r _
+for round in 1 2 3 4 5; do
+  for each in /proc/[0-9]*; do grep -qsFxz "$0" "$each/environ" && kill -9 "${each#/proc/}"; done
+done"""
+"""Ends what has ``$0`` in its environment when nobody can write to its input any more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +72,8 @@ async def run(
     limit = "" if memory_mb is None else str(memory_mb << 10)
     with printed.open("wb") as output:
         process = await asyncio.create_subprocess_exec(
-            "/bin/sh", "-c", _LIMITED, limit, *words, cwd=folder, env=dict(env), start_new_session=True,
+            "/bin/sh", "-c", _LIMITED, limit, *words, cwd=folder, env={**env, OWNER: _watched(os.getpid())[1]},
+            start_new_session=True,
             stdin=asyncio.subprocess.DEVNULL, stdout=output, stderr=output,
         )  # fmt: skip
     ended = late = False
@@ -74,6 +85,18 @@ async def run(
         await process.wait()
         await _end(env[MARK])
     return Exit(process.returncode or 0, ended, late, _tail(printed))
+
+
+@cache
+def _watched(pid: int) -> tuple[subprocess.Popen[bytes], str]:
+    """A shell that ends what this process has started when it is killed, and the mark by which it finds that."""
+    mark = f"{pid}-{secrets.token_hex(8)}"
+    clean = {name: value for name, value in os.environ.items() if name != OWNER}
+    shell = subprocess.Popen(
+        ["/bin/sh", "-c", _AFTER_DEATH, f"{OWNER}={mark}"], env=clean, start_new_session=True,
+        stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    return shell, mark
 
 
 async def _wait(process: asyncio.subprocess.Process, seconds: float, over: asyncio.Event | None) -> tuple[bool, bool]:

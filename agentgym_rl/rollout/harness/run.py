@@ -2,7 +2,7 @@
 
 Who is at fault when a harness ends badly, in this order:
 
-* The model failed, the time was up, a signal from outside ended the harness (such as ``kill -9`` or the system's
+* The model or the gateway failed, the time was up, a signal from outside ended the harness (such as ``kill -9`` or the system's
   out-of-memory killer), it could not be started, or it ended before it had a reply of the model: the infrastructure.
   The episode runs again, and does not count if that happens each time.
 * A limit of turns or tokens was its last answer: the episode ends there and counts, with the reward of its grader or 0.
@@ -25,7 +25,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from agentgym_rl.data.episode import Ending, Episode, Turn
-from agentgym_rl.envs.core import EnvFault, EnvTimeout, EnvUnavailable, Task
+from agentgym_rl.envs.core import EnvFault, EnvTimeout, EnvUnavailable, Task, TextEnv
 from agentgym_rl.envs.extras import check_posix
 from agentgym_rl.rollout.conversation import NoFurtherEpisode, PromptTooLong
 from agentgym_rl.rollout.gateway.chat import Chat
@@ -36,6 +36,7 @@ from agentgym_rl.rollout.harness import process
 from agentgym_rl.rollout.harness.grade import grade
 from agentgym_rl.rollout.harness.process import MARK, Exit
 from agentgym_rl.rollout.harness.settings import Harness
+from agentgym_rl.rollout.harness.shared import SharedGateway
 from agentgym_rl.rollout.loop import failed, unsolved
 from agentgym_rl.rollout.settings import RolloutSettings
 
@@ -60,8 +61,24 @@ class Assignment:
     """The episode is a success when its reward is greater than this."""
 
 
+def assignment(env: TextEnv, task: Task, max_turns: int, sample: int = 0, preface: str = "") -> Assignment:
+    """An episode of an environment's task, which the harness plays by itself.
+
+    Args:
+        preface: text of an algorithm's that the harness shall give the model first.
+    """
+    facts = {**env.briefing(task), **({"preface": preface} if preface else {})}
+    return Assignment(
+        task=task, max_turns=max_turns, facts=facts, sample=sample, success_above=env.spec.success_above
+    )  # fmt: skip
+
+
 async def run_harness(
-    harness: Harness, assignment: Assignment, settings: RolloutSettings, gateway: Gateway, make_chat: Callable[[], Chat]
+    harness: Harness,
+    assignment: Assignment,
+    settings: RolloutSettings,
+    shared: SharedGateway,
+    make_chat: Callable[[], Chat],
 ) -> tuple[Episode, Chat]:
     """Run one episode, again in a new session when anything but the harness fails.
 
@@ -79,7 +96,7 @@ async def run_harness(
     for number in range(1, settings.retries + 2):
         chat = make_chat()
         try:
-            episode = await _attempt(harness, assignment, settings, gateway, chat)
+            episode = await _attempt(harness, assignment, settings, await shared.opened(), chat)
         except NoFurtherEpisode:
             raise
         except Exception as error:  # noqa: BLE001 - every episode that is asked for is counted
@@ -109,7 +126,7 @@ async def _attempt(
             env = variables(harness, assignment, gateway, session)
             exit = await process.run(harness.words, folder, env, seconds, harness.memory_mb, session.over)
             session.over.set()  # a grader asks the model nothing
-            blame(exit, session, seconds)
+            blame(exit, session, seconds, gateway.serving)
             reward = session.reward
             if reward is None and (exit.status == 0 or session.stopped is not None):
                 reward = await grade(harness, _task(assignment), folder, env)
@@ -126,19 +143,22 @@ async def _attempt(
     return episode_of(session, assignment, ending, reward or 0.0, error)
 
 
-def blame(exit: Exit, session: Session, seconds: float) -> None:
+def blame(exit: Exit, session: Session, seconds: float, serving: bool) -> None:
     """Raise what failed outside the harness, where that is why it ended.
 
     Raises:
         BaseException: what the model failed with.
         EnvTimeout: the time was up, or the session was reclaimed.
         PromptTooLong: the model never replied, as the conversation was too long.
-        EnvUnavailable: the program was ended from outside, could not be started, or never had a reply.
+        EnvUnavailable: the gateway's server has ended, or the program was ended from outside, could not be started, or
+            never had a reply.
     """
     if session.reward is not None and session.turns:
         return
     if session.failure is not None:
         raise session.failure
+    if not serving:
+        raise EnvUnavailable("the gateway's server ended during the episode")
     if exit.late:
         raise EnvTimeout(f"the harness took longer than {seconds:g} s{_said(exit)}")
     if exit.ended:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any
+
+from agentgym_rl.envs import own_files
 
 CALL = "agentgym_rl.rollout.harness.call"
 """The program that calls a harness which is a function."""
@@ -27,15 +30,15 @@ class Harness:
     command: Sequence[str] = ()
     """The program and its arguments. ``python`` is this interpreter; a file is found from where the run started."""
     function: str = ""
-    """``module:function`` in its place: called with the task (a mapping), the base URL and the key. A number that it
-    returns is the reward."""
+    """``module:function`` or ``file.py:function`` in its place: called with the task (a mapping), the base URL and the
+    key. A number that it returns is the reward."""
     memory_mb: int | None = None
     """Most MiB of data of each process of the harness (Linux: ``ulimit -d``)."""
     max_tokens: int | None = None
     """Most tokens that the model writes in an episode."""
     grade_function: str = ""
-    """``module:function``: called with the task and the episode's folder when the harness has ended; gives the
-    reward."""
+    """``module:function`` or ``file.py:function``: called with the task and the episode's folder when the harness has
+    ended; gives the reward."""
     grade_command: Sequence[str] = ()
     """Run in the episode's folder when the harness has ended: the reward is 1 where it exits with 0, else 0."""
     grade_file: str = ""
@@ -59,10 +62,36 @@ class Harness:
         for command in filter(None, (self.command, self.grade_command)):
             program(command)
 
+    @classmethod
+    def of(cls, settings: Mapping[str, Any]) -> Harness:
+        """Read a mapping. A command may be one text, as a shell reads it.
+
+        Raises:
+            ValueError: a key is unknown or a value wrong.
+        """
+        known = [each.name for each in fields(cls)]
+        if unknown := sorted(set(settings) - set(known)):
+            raise ValueError(f"harness has no setting {', '.join(unknown)}; its settings: {', '.join(known)}")
+        values = dict(settings)
+        for name in ("command", "grade_command"):
+            if isinstance(command := values.get(name), str):
+                values[name] = shlex.split(command)
+        return cls(**values)
+
+    def anywhere(self) -> Harness:
+        """The same for processes with another current folder: files are absolute."""
+        return replace(
+            self,
+            command=program(self.command) if self.command else (),
+            grade_command=program(self.grade_command) if self.grade_command else (),
+            function=_anywhere(self.function),
+            grade_function=_anywhere(self.grade_function),
+        )
+
     @property
     def words(self) -> list[str]:
         """The command line that starts it."""
-        return [sys.executable, "-m", CALL, self.function] if self.function else program(self.command)
+        return [sys.executable, "-m", CALL, _anywhere(self.function)] if self.function else program(self.command)
 
 
 def program(command: Sequence[str]) -> list[str]:
@@ -79,18 +108,24 @@ def program(command: Sequence[str]) -> list[str]:
 
 
 def found(name: str) -> Any:
-    """The function that ``module:function`` names.
+    """The function that ``module:function`` or ``file.py:function`` names.
 
     Raises:
-        ValueError: there is none.
+        ValueError, FileNotFoundError: there is none.
     """
-    module, colon, function = name.partition(":")
+    module, colon, function = name.rpartition(":")
     if not colon:
-        raise ValueError(f"harness: {name!r} is not module:function")
+        raise ValueError(f"harness: {name!r} is neither module:function nor file.py:function")
     try:
-        called = vars(import_module(module))[function]
+        called = vars(own_files.module_of(module) if module.endswith(".py") else import_module(module))[function]
     except (ImportError, KeyError) as error:
         raise ValueError(f"harness: {name!r} cannot be imported: {error}") from error
     if not callable(called):
         raise ValueError(f"harness: {name!r} is no function")
     return called
+
+
+def _anywhere(function: str) -> str:
+    """The name of a function, where it is in a file with that file's whole path."""
+    module, _, name = function.rpartition(":")
+    return f"{Path(module).expanduser().resolve()}:{name}" if module.endswith(".py") else function

@@ -1,0 +1,29 @@
+"""One gateway for all episodes of an event loop."""
+
+from __future__ import annotations
+
+import asyncio
+
+from agentgym_rl.rollout.gateway.server import Gateway
+
+
+class SharedGateway:
+    """A gateway that starts with the first episode, and is replaced where its server has ended."""
+
+    def __init__(self) -> None:
+        self._gateway: Gateway | None = None
+        self._starting = asyncio.Lock()
+
+    async def opened(self) -> Gateway:
+        """The gateway, up."""
+        async with self._starting:
+            if self._gateway is None or not self._gateway.serving:
+                self._gateway = await Gateway().__aenter__()
+            return self._gateway
+
+    async def close(self) -> None:
+        """End it; a further episode starts another one."""
+        async with self._starting:
+            if self._gateway is not None:
+                await self._gateway.__aexit__(None, None, None)
+                self._gateway = None
