@@ -7,6 +7,7 @@ import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from starlette.applications import Starlette
@@ -42,9 +43,17 @@ ANTHROPIC = Form(anthropic.read, anthropic.write, anthropic.stream, anthropic.re
 Handle = Callable[[Session, HttpRequest], Awaitable[Response]]
 
 
-def create_app(sessions: Sessions) -> Starlette:
+Open = Callable[[str, Mapping[str, Any]], Session]
+"""Opens a session for whoever has a key, by what a body asks for; raises Refusal."""
+
+
+def create_app(sessions: Sessions, opens: Open | None = None) -> Starlette:
     """The ASGI application. Each path is there with the session's key in a header, and with ``/key/<key>`` in it, for
-    a harness that can set nothing but a base URL."""
+    a harness that can set nothing but a base URL.
+
+    Args:
+        opens: opens sessions over HTTP, which then can be closed, too.
+    """
 
     async def sweep() -> None:
         while True:
@@ -68,6 +77,11 @@ def create_app(sessions: Sessions) -> Starlette:
         for path, method, form, handle in table
         for prefix in ("", "/key/{key}")
     ]
+    if opens is not None:
+        routes += [
+            Route("/sessions", _opening(opens), methods=["POST"]),
+            Route("/sessions/{id}", _endpoint(sessions, OPENAI, partial(_closed, sessions)), methods=["DELETE"]),
+        ]
     return Starlette(routes=routes, lifespan=lifespan, exception_handlers={HTTPException: _lost})
 
 
@@ -83,6 +97,26 @@ def _endpoint(sessions: Sessions, form: Form, handle: Handle) -> Callable[[HttpR
             return Response(status_code=GONE)
 
     return endpoint
+
+
+def _opening(opens: Open) -> Callable[[HttpRequest], Awaitable[Response]]:
+    async def endpoint(http: HttpRequest) -> Response:
+        try:
+            session = opens(_key(http.headers), await _body(http))
+        except Refusal as refusal:
+            return _json(openai.refuse(refusal), refusal.status)
+        except ClientDisconnect:
+            return Response(status_code=GONE)
+        address = f"{http.base_url}sessions/{session.id}"
+        found = {"id": session.id, "key": session.key, "base_url": f"{address}/v1", "reward_url": f"{address}/reward"}
+        return _json(found | {"url_with_key": f"{address}/key/{session.key}"})
+
+    return endpoint
+
+
+async def _closed(sessions: Sessions, session: Session, http: HttpRequest) -> Response:
+    sessions.close(session)
+    return _json({"reward": session.reward})
 
 
 async def _answer(session: Session, http: HttpRequest, form: Form) -> Response:

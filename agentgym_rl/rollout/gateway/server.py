@@ -11,7 +11,7 @@ from types import TracebackType
 import uvicorn
 
 from agentgym_rl.envs.protocol.server.run import allow_files, config_of, is_loopback, listen
-from agentgym_rl.rollout.gateway.app import BODY, create_app
+from agentgym_rl.rollout.gateway.app import BODY, Open, create_app
 from agentgym_rl.rollout.gateway.chat import Chat
 from agentgym_rl.rollout.gateway.session import Limits, Session, Sessions
 
@@ -33,19 +33,22 @@ class Gateway:
         host: address to listen on; whoever reaches it still needs a session's key.
         port: 0 takes a free one.
         sessions: which are open, and how many may be.
+        opens: opens sessions over HTTP; see :func:`.app.create_app`.
 
     Raises:
         ValueError: the address cannot be used.
     """
 
-    def __init__(self, host: str = "127.0.0.1", port: int = 0, sessions: Sessions | None = None) -> None:
+    def __init__(
+        self, host: str = "127.0.0.1", port: int = 0, sessions: Sessions | None = None, opens: Open | None = None
+    ) -> None:
         self.sessions = Sessions() if sessions is None else sessions
         self._listening = listen(host, port)
         if not is_loopback(host):
             log.warning("the gateway listens on %s: keys of sessions travel unencrypted", host)
         shown = f"[{host}]" if ":" in host else host
         self.url = f"http://{shown}:{self._listening.getsockname()[1]}"
-        self._server = _Server(config_of(create_app(self.sessions), BODY))
+        self._server = _Server(config_of(create_app(self.sessions, opens), BODY))
 
     async def __aenter__(self) -> Gateway:
         allow_files()
@@ -66,6 +69,10 @@ class Gateway:
         """End the server."""
         self._server.should_exit = True
         await self._serving
+
+    async def ended(self) -> None:
+        """Returns when the server has ended."""
+        await asyncio.shield(self._serving)
 
     @property
     def serving(self) -> bool:

@@ -209,6 +209,11 @@ class Sessions:
         session.over.set()
         self._open.pop(session.id, None)
 
+    def close_all(self) -> None:
+        """End every session."""
+        for session in [*self._open.values()]:
+            self.close(session)
+
     def reclaim(self) -> list[Session]:
         """Close the sessions without a request for longer than ``ttl``."""
         idle = [session for session in self._open.values() if session.idle > self.ttl]

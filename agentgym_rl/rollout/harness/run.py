@@ -2,9 +2,9 @@
 
 Who is at fault when a harness ends badly, in this order:
 
-* The model or the gateway failed, the time was up, a signal from outside ended the harness (such as ``kill -9`` or the system's
-  out-of-memory killer), it could not be started, or it ended before it had a reply of the model: the infrastructure.
-  The episode runs again, and does not count if that happens each time.
+* The model or the gateway failed, the time was up, a signal from outside ended the harness (such as ``kill -9`` or the
+  system's out-of-memory killer), it could not be started, or it ended before it had a reply of the model: the
+  infrastructure. The episode runs again, and does not count if that happens each time.
 * A limit of turns or tokens was its last answer: the episode ends there and counts, with the reward of its grader or 0.
 * It exits with another status than 0, or a fault of its own ends it (SIGSEGV, SIGABRT): the harness. Reward 0, and it
   counts.

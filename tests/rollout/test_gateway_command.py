@@ -1,0 +1,126 @@
+"""``agentgym-rl gateway``: a model for agents that somebody else starts."""
+
+import asyncio
+import os
+import re
+import signal
+import subprocess
+import sys
+
+import httpx
+import pytest
+from chat_server import ChatServer
+from gateways import CHAT, GO, says
+
+from agentgym_rl.cli.gateway import command
+from agentgym_rl.data import episode_store
+from agentgym_rl.data.episode import Ending
+from agentgym_rl.rollout.gateway.server import Gateway
+from agentgym_rl.rollout.gateway.session import Limits, Sessions
+from agentgym_rl.rollout.harness.service import Service
+
+pytest.importorskip("pyarrow")
+
+
+def served(out, talk, chat=None, **limits):
+    """The episodes of a service by item id, after a client has talked to it."""
+    sessions = Sessions(limit=3)
+    service = Service(lambda seed: chat or says("hello"), "secret", Limits(**limits), out, sessions)
+
+    async def run():
+        async with (
+            Gateway(sessions=sessions, opens=service.open) as gateway,
+            httpx.AsyncClient(base_url=gateway.url, verify=False, headers={"x-api-key": "secret"}) as client,
+        ):
+            await talk(client)
+        await service.close()
+
+    asyncio.run(run())
+    assert len(sessions) == 0
+    played = [each for file in sorted(out.glob("*.parquet")) for each in episode_store.read(file)]
+    return {episode.item_id: episode for episode in played}
+
+
+async def begin(client, **body):
+    """Open a session and have a reply; returns what it was told."""
+    told = (await client.post("/sessions", json=body)).json()
+    reply = await client.post(f"{told['url_with_key']}{CHAT}", json=GO)
+    assert reply.json()["choices"][0]["message"]["content"] == "hello"
+    return told
+
+
+def test_each_session_is_an_episode(tmp_path):
+    async def talk(client):
+        solved = await begin(client, item_id="textcraft_3", max_turns=2)
+        head = {"x-api-key": solved["key"]}
+        assert (await client.post(solved["reward_url"], json={"reward": 1}, headers=head)).json() == {"reward": 1}
+        lost = await begin(client)
+        assert (await client.delete(f"/sessions/{lost['id']}", headers={"x-api-key": lost["key"]})).status_code == 200
+        beyond = await begin(client, item_id="textcraft_4", max_turns=1)
+        assert (await client.post(f"{beyond['url_with_key']}{CHAT}", json=GO)).json()["error"]["code"] == "turn_limit"
+
+    found = served(tmp_path, talk, max_turns=5)
+    solved, lost, beyond = (found[name] for name in ("textcraft_3", "harness_1", "textcraft_4"))
+    assert (solved.ending, solved.reward, solved.max_turns) == (Ending.TERMINATED, 1, 2)
+    assert (lost.ending, lost.max_turns, lost.error) == (Ending.TIMEOUT, 5, "the session was closed without a reward")
+    assert (beyond.ending, beyond.reward, len(beyond.turns)) == (Ending.TURN_LIMIT, 0, 1)
+
+
+@pytest.mark.parametrize(
+    ("body", "key", "status", "said"),
+    [
+        (b"{}", "guess", 401, "not the gateway's key"),
+        (b'{"item_id": 7}', "secret", 400, "item_id is 7; give a text"),
+        (b'{"item_id": "no id"}', "secret", 400, "is not an item id"),
+        (b'{"max_turns": 0}', "secret", 400, "max_turns is 0"),
+        (b"[]", "secret", 400, "object"),
+        (b"{", "secret", 400, "JSON"),
+    ],
+)
+def test_what_cannot_be_opened_is_told(tmp_path, body, key, status, said):
+    async def talk(client):
+        answer = await client.post("/sessions", content=body, headers={"x-api-key": key})
+        assert answer.status_code == status and said in answer.json()["error"]["message"]
+
+    assert served(tmp_path, talk) == {}
+
+
+def test_as_many_as_allowed_are_open(tmp_path):
+    async def talk(client):
+        for _ in range(3):
+            await begin(client)
+        assert (await client.post("/sessions", json={})).status_code == 429
+
+    assert len(served(tmp_path, talk)) == 3
+
+
+def test_without_a_service_no_session_is_opened_over_http():
+    async def run():
+        async with Gateway() as gateway, httpx.AsyncClient(base_url=gateway.url, verify=False) as client:
+            return (await client.post("/sessions", json={})).status_code
+
+    assert asyncio.run(run()) == 404
+
+
+def test_the_command_serves_until_it_is_interrupted(tmp_path):
+    async def work(name):
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "agentgym_rl.cli", "gateway", name, "--port", "0", "--out", str(tmp_path),
+            env=os.environ | {"OPENAI_API_KEY": "x"}, stderr=subprocess.PIPE,
+        )  # fmt: skip
+        line = (await process.stderr.readline()).decode()
+        url, key = re.search(r" at (\S+); its key is (\S+); ", line).groups()
+        async with httpx.AsyncClient(base_url=url, verify=False, headers={"x-api-key": key}, timeout=30) as client:
+            await begin(client)
+        process.send_signal(signal.SIGINT)
+        return await asyncio.wait_for(process.wait(), 30)
+
+    assert asyncio.run(ChatServer(lambda messages: "hello").during(work)) == 0
+    (file,) = tmp_path.glob("*.parquet")
+    (episode,) = episode_store.read(file)
+    assert (episode.ending, [turn.response for turn in episode.turns]) == (Ending.TIMEOUT, ["hello"])
+
+
+def test_a_policy_that_is_no_model_is_refused():
+    with pytest.raises(ValueError, match="needs an environment; behind a gateway, give a model"):
+        command("oracle")
