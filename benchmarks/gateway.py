@@ -1,0 +1,217 @@
+"""What the gateway costs: the same episodes through it and by the direct rollout, both sides in one run, in turns.
+
+Episodes are those of TextCraft, BabyAI and Maze as their oracles play them: their texts and turns.
+The model waits as one does that decodes ``--token-ms`` a token, the same for both sides, and answers with any tokens,
+``--tokens`` a reply; environments answer at once. So what a side takes longer is its own work on the way of each turn.
+
+direct   ``run_episode`` and ``TokenConversation``, as a run rolls out
+gateway  a process of its own holds the harnesses, each with a connection: it sends the whole conversation each turn,
+         and the gateway keeps tokens in this process
+
+    python benchmarks/gateway.py                                 # 64 sessions, five minutes
+    python benchmarks/gateway.py --sessions 16 --token-ms 5 --repeats 1
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from statistics import median
+from time import perf_counter, process_time
+from typing import Any
+from uuid import uuid4
+
+from load import Busy
+from paced import PacedEnv, Script, record, understand
+from rich.console import Console
+
+from agentgym_rl.data.episode import Ending
+from agentgym_rl.engine.recipe.config import TinyModelConfig
+from agentgym_rl.engine.run import tiny
+from agentgym_rl.rollout.gateway.server import Gateway
+from agentgym_rl.rollout.gateway.session import Limits, Session
+from agentgym_rl.rollout.gateway.tokens import TokenChat
+from agentgym_rl.rollout.loop import run_episode
+from agentgym_rl.rollout.settings import RolloutSettings
+from agentgym_rl.rollout.tokens import TokenConversation
+
+SETTINGS = RolloutSettings(style="compact", retries=0)
+LIMITS = {"prompt_limit": 4096, "response_limit": 32768}
+PREFILL_S = 0.03
+"""Seconds until the first token."""
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    token_ids: list[int]
+    log_probs: list[float]
+    stop_reason: str = "completed"
+    extra_fields: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass
+class Decoder:
+    """A model that takes its time: any tokens, as many as asked for."""
+
+    token: int
+    end: int
+    seconds: float
+    """For a token."""
+    turns: int = 0
+
+    async def generate(self, request_id: str, *, prompt_ids: list[int], sampling_params: dict[str, Any]) -> Output:
+        count = sampling_params["max_tokens"]
+        await asyncio.sleep(PREFILL_S + count * self.seconds)
+        self.turns += 1
+        return Output([self.token] * (count - 1) + [self.end], [-1.0] * count)
+
+
+@dataclass(frozen=True, slots=True)
+class Bench:
+    """What both sides share."""
+
+    tokenizer: Any
+    builder: Any
+    scripts: Sequence[Script]
+    sessions: int
+    token_s: float
+    tokens: int
+    """Of a reply."""
+
+    def decoder(self) -> Decoder:
+        (token,) = self.tokenizer.encode("a")
+        return Decoder(token, self.tokenizer.eos_token_id, self.token_s)
+
+    def model(self, server: Decoder) -> dict[str, Any]:
+        parts = {"server": server, "tokenizer": self.tokenizer, "builder": self.builder, "sampling": {}}
+        return parts | LIMITS | {"request_id": uuid4().hex}
+
+    def of_worker(self, number: int) -> Sequence[Script]:
+        """The episodes that one of the sessions at once plays, one after the other."""
+        return self.scripts[number :: self.sessions]
+
+
+async def direct(bench: Bench) -> tuple[float, int]:
+    """Seconds and turns of the rollout."""
+    server = bench.decoder()
+
+    async def worker(scripts: Sequence[Script]) -> None:
+        for script in scripts:
+            rules = replace(SETTINGS, max_new_tokens=bench.tokens)
+            episode, _ = await run_episode(
+                lambda script=script: PacedEnv(script, [0.0] * (script.turns + 1), Busy()), script.task,
+                lambda rules=rules: TokenConversation(**bench.model(server), settings=rules),
+                rules, script.turns, understand,
+            )  # fmt: skip
+            if episode.ending is not Ending.TERMINATED:
+                raise RuntimeError(f"{episode.item_id} ended with {episode.ending}: {episode.error}")
+
+    begun = perf_counter()
+    await asyncio.gather(*(worker(bench.of_worker(number)) for number in range(bench.sessions)))
+    return perf_counter() - begun, server.turns
+
+
+async def gateway(bench: Bench) -> tuple[float, int]:
+    """Seconds and turns through the gateway."""
+    server, opened = bench.decoder(), list[Session]()
+    async with Gateway() as running:
+        work = [[_told(bench, running, server, script, opened) for script in bench.of_worker(number)]
+                for number in range(bench.sessions)]  # fmt: skip
+        harnesses = await asyncio.create_subprocess_exec(
+            sys.executable, __file__, "--harnesses", stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
+            limit=1 << 26,
+        )  # fmt: skip
+        assert harnesses.stdin is not None and harnesses.stdout is not None
+        harnesses.stdin.write(json.dumps(work).encode() + b"\n")
+        await harnesses.stdout.readline()  # it is ready
+        begun = perf_counter()
+        harnesses.stdin.write(b"go\n")
+        await harnesses.stdout.readline()
+        seconds = perf_counter() - begun
+        await harnesses.wait()
+        for session in opened:
+            assert len(session.chat.segments) == 1, "nothing was edited, so that nothing forks"
+            running.close(session)
+    return seconds, server.turns
+
+
+def _told(bench: Bench, running: Gateway, server: Decoder, script: Script, opened: list[Session]) -> dict[str, Any]:
+    chat = TokenChat(**bench.model(server))
+    session = running.open(chat, Limits(max_turns=script.turns, max_new_tokens=bench.tokens))
+    opened.append(session)
+    return {"url": running.address(session, with_key=True), "opening": script.opening, "said": script.observations}
+
+
+async def harnesses() -> None:
+    """The harnesses of all sessions; they do no more than send and read."""
+    import aiohttp
+
+    work = json.loads(await asyncio.to_thread(sys.stdin.readline))
+
+    async def worker(episodes: list[dict[str, Any]]) -> None:
+        async with aiohttp.ClientSession() as client:
+            for episode in episodes:
+                messages = list(episode["opening"])
+                for observation in episode["said"]:
+                    url = f"{episode['url']}/v1/chat/completions"
+                    async with client.post(url, json={"model": "policy", "messages": messages}) as answer:
+                        reply = (await answer.json())["choices"][0]["message"]
+                    messages += [reply, {"role": "user", "content": observation}]
+
+    print("ready", flush=True)
+    await asyncio.to_thread(sys.stdin.readline)
+    await asyncio.gather(*map(worker, work))
+    print("done", flush=True)
+
+
+def bench_of(folder: Path, sessions: int, rounds: int, token_ms: float, tokens: int) -> Bench:
+    from transformers import AutoTokenizer
+    from verl.utils.tokenizer.continuous_token_wiring import create_continuous_token_builder
+
+    from agentgym_rl.rollout.builder import faithful
+
+    drawn = asyncio.run(record(40, len))
+    texts = [text for script in drawn for text in (*script.observations, *(one["content"] for one in script.opening))]
+    tokenizer = AutoTokenizer.from_pretrained(tiny.build(folder / "model", TinyModelConfig(), texts, seed=0))
+    builder = faithful(create_continuous_token_builder(tokenizer, hf_model_type="qwen2", chat_template_kwargs={}))
+    chosen = [drawn[at % len(drawn)] for at in range(sessions * rounds)]
+    return Bench(tokenizer, builder, chosen, sessions, token_ms / 1000, tokens)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--sessions", type=int, default=64, help="at once")
+    parser.add_argument("--rounds", type=int, default=2, help="episodes that each of them plays")
+    parser.add_argument("--token-ms", type=float, default=20.0, help="of the model, for a token of a reply")
+    parser.add_argument("--tokens", type=int, default=60, help="of a reply")
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--harnesses", action="store_true", help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.harnesses:
+        asyncio.run(harnesses())
+        return
+    console, found = Console(width=150), {"direct": list[float](), "gateway": list[float]()}
+    with tempfile.TemporaryDirectory() as folder:
+        bench = bench_of(Path(folder), given.sessions, given.rounds, given.token_ms, given.tokens)
+        for repeat in range(given.repeats):
+            for name, side in (("direct", direct), ("gateway", gateway)):
+                seconds, turns = asyncio.run(side(bench))
+                found[name].append(turns / seconds)
+                console.print(
+                    f"{repeat + 1}. {name:8} {turns} turns in {seconds:.1f} s: {turns / seconds:.1f} a second"
+                )
+    slower = 1 - median(through / by for through, by in zip(found["gateway"], found["direct"], strict=True))
+    console.print(
+        f"{given.sessions} sessions, {given.tokens} tokens a reply at {given.token_ms:g} ms: the gateway's "
+        f"throughput is {100 * slower:.1f}% lower (median of {given.repeats})"
+    )
+
+
+if __name__ == "__main__":
+    main()
