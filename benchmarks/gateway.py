@@ -201,10 +201,13 @@ def main() -> None:
         bench = bench_of(Path(folder), given.sessions, given.rounds, given.token_ms, given.tokens)
         for repeat in range(given.repeats):
             for name, side in (("direct", direct), ("gateway", gateway)):
+                before = process_time()
                 seconds, turns = asyncio.run(side(bench))
+                cpu_ms = 1000 * (process_time() - before) / turns
                 found[name].append(turns / seconds)
                 console.print(
-                    f"{repeat + 1}. {name:8} {turns} turns in {seconds:.1f} s: {turns / seconds:.1f} a second"
+                    f"{repeat + 1}. {name:8} {turns} turns in {seconds:.1f} s: {turns / seconds:.1f} a second, "
+                    f"{cpu_ms:.1f} ms of CPU each"
                 )
     slower = 1 - median(through / by for through, by in zip(found["gateway"], found["direct"], strict=True))
     console.print(

@@ -293,6 +293,7 @@ KEYS: dict[str, Entry] = {
     "envs.counter.demonstrations_file": (__file__, files),
     "envs.counter.options": ("{style: compact}", files),
     "envs.counter.host": ("{kind: ray}", verl),
+    "envs.counter.harness": ("{command: [python]}", verl),
     "envs.counter.panels.test.split": ("train", evaluations),
     "envs.counter.panels.test.n": (3, evaluations),
     "envs.counter.panels.test.difficulty": ("[length 1]", evaluations, "envs.counter.panels.test.n=2"),

@@ -75,6 +75,17 @@ REFUSED = [
         ["experiment=counter", "rollout.context=window", "algorithm=agentevol", "algorithm.search.calls=9"],
         "algorithm.search needs whole conversations; set rollout.context=full and rollout.thinking=keep",
     ),
+    (["experiment=counter", "envs.counter.harness.comand=python"], "envs.counter: harness has no setting comand"),
+    (["experiment=counter", "envs.counter.harness.command=no-such"], "envs.counter: harness: there is no program"),
+    (["experiment=counter", "envs.counter.harness.function=no.py:play"], "no.py does not exist"),
+    (
+        ["experiment=counter", "envs.counter.harness.command=python", "algorithm=dpo"],
+        "algorithm=dpo needs whole conversations, which the harness of envs.counter may edit",
+    ),
+    (
+        ["experiment=counter", "envs.counter.harness.command=python", "rollout.context=window"],
+        "rollout.context=window does not reach envs.counter, whose harness keeps its conversation itself",
+    ),
     (["experiment=counter", "model.lora_alpha=8"], "model.lora_alpha has no effect: model.lora_rank=0"),
     (["experiment=counter", "model.target_modules=[q_proj]"], "model.target_modules has no effect"),
     (["experiment=counter", "model.lora_rank=4", "model.target_modules=[]"], "target_modules names no layer"),

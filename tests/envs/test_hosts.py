@@ -4,6 +4,7 @@ import asyncio
 import os
 import random
 import signal
+import sys
 import threading
 from contextlib import contextmanager
 from pathlib import Path
@@ -399,6 +400,23 @@ def test_a_recipe_says_where_a_world_runs():
     envs = _common(run, "model", Path("run"))["data.agentgym_envs"]
     assert HostSettings.of(envs["textcraft"]["host"]) == run.hosts["textcraft"]
     assert recipe().hosts["textcraft"] == HostSettings()
+
+
+def test_a_recipe_says_which_program_plays(tmp_path, monkeypatch):
+    """Its file is found from where the run started; agent loops have another current folder."""
+    from agentgym_rl.engine.recipe.context import check_panels
+    from agentgym_rl.engine.verl.mapping import _common
+    from agentgym_rl.rollout.harness.settings import Harness
+
+    monkeypatch.chdir(tmp_path)
+    Path("agent.py").touch()
+    run = recipe("envs.textcraft.harness.command='python agent.py'", "envs.textcraft.harness.max_tokens=99")
+    told = _common(run, "model", Path("run"))["data.agentgym_envs"]["textcraft"]["harness"]
+    monkeypatch.chdir("/")
+    assert Harness.of(told).max_tokens == 99
+    assert Harness.of(told).words == [sys.executable, str(tmp_path / "agent.py")]
+    assert recipe().harnesses == {}
+    check_panels(run, None, lambda *_: None)  # prompts are the harness's own and are not measured
 
 
 def test_a_recipe_with_a_wrong_host_or_a_dead_server_is_refused():
