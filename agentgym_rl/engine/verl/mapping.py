@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from copy import deepcopy
+from dataclasses import asdict
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
