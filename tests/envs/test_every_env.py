@@ -29,9 +29,12 @@ HIDDEN = {"alfworld", "babyai", "maze", "sciworld", "sheet", "todo", "weather", 
 """Environments whose first observation leaves out what the agent finds out later, so that two games may share it."""
 
 STYLES = ("agentgym", "compact")
-ELSEWHERE = ("mcp", "miniwob", "openenv", "webarena")
-"""``test_mcp.py``, ``test_miniwob.py``, ``test_openenv.py`` and ``test_webarena.py`` stand for these, whose
-episodes need a server or a browser."""
+ELSEWHERE = ("harness", "mcp", "miniwob", "openenv", "webarena")
+"""``test_harness_tasks.py``, ``test_mcp.py``, ``test_miniwob.py``, ``test_openenv.py`` and ``test_webarena.py`` stand for
+these, whose episodes need a program, a server or a browser."""
+
+PAGES = {"harness": "gateway"}
+"""Pages of environments that have another name."""
 
 HERE = [name for name in available() if name not in ELSEWHERE]
 """The environments that run in this process. The others need a server."""
@@ -144,7 +147,7 @@ def test_no_split_repeats_the_content_of_another(name: str, style: str) -> None:
 def test_the_readme_says_where_official_tasks_come_from() -> None:
     """As `agentgym-rl envs` does: elsewhere an item id of AgentGym's is another task."""
     rows = (Path(__file__).parents[2] / "README.md").read_text().splitlines()
-    for name in set(available()) - {"mcp", "openenv"}:
+    for name in set(available()) - {"harness", "mcp", "openenv"}:
         (row,) = [one for one in rows if one.startswith("| [") and f"(docs/envs/{name}.md)" in one]
         for word in ("built in", "file", "server"):
             assert (word in row.split("|")[3]) == (word in make(name).spec.official), (name, word)
@@ -156,7 +159,7 @@ def test_found_by_name_and_described(name: str) -> None:
     assert type(env) is env_class(name) and env.name == env.spec.name == name
     assert env.spec.licence.strip() and {"train", "test"} <= env.spec.splits.keys()
     docs = Path(__file__).parents[2] / "docs"
-    assert (docs / "envs" / f"{name}.md").is_file() or (docs / f"{name}.md").is_file()
+    assert (docs / "envs" / f"{name}.md").is_file() or (docs / f"{PAGES.get(name, name)}.md").is_file()
     with pytest.raises(ValueError, match="has no style 'loud'; choose agentgym or compact"):
         make(name, style="loud")
 

@@ -20,7 +20,7 @@ from agentgym_rl.envs.formats import MAX_RESPONSE_CHARACTERS
 from agentgym_rl.envs.tools import LONGEST_CODE
 
 PARSERS = fuzz.parsers()
-ELSEWHERE = ("sciworld", "mcp", "miniwob", "openenv", "webarena")
+ELSEWHERE = ("sciworld", "harness", "mcp", "miniwob", "openenv", "webarena")
 HERE = [name for name in available() if name not in ELSEWHERE]
 SEEDS = st.integers(0, 2**32)
 

@@ -17,7 +17,7 @@ from agentgym_rl.envs.protocol.server import Settings, create_app
 from agentgym_rl.envs.protocol.server.sessions import Full, Sessions
 from agentgym_rl.envs.protocol.wire import MAX_SESSION, dialect
 
-ELSEWHERE = ("mcp", "miniwob", "openenv", "webarena")
+ELSEWHERE = ("harness", "mcp", "miniwob", "openenv", "webarena")
 """They need servers of others, or a browser."""
 WORLDS = [
     pytest.param(name, marks=[pytest.mark.java] * (name == "sciworld")) for name in available() if name not in ELSEWHERE
