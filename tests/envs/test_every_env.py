@@ -30,8 +30,8 @@ HIDDEN = {"alfworld", "babyai", "maze", "sciworld", "sheet", "todo", "weather", 
 
 STYLES = ("agentgym", "compact")
 ELSEWHERE = ("harness", "mcp", "miniwob", "openenv", "webarena")
-"""``test_harness_tasks.py``, ``test_mcp.py``, ``test_miniwob.py``, ``test_openenv.py`` and ``test_webarena.py`` stand for
-these, whose episodes need a program, a server or a browser."""
+"""``test_harness_tasks.py``, ``test_mcp.py``, ``test_miniwob.py``, ``test_openenv.py`` and ``test_webarena.py`` stand
+for these, whose episodes need a program, a server or a browser."""
 
 PAGES = {"harness": "gateway"}
 """Pages of environments that have another name."""
