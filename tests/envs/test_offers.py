@@ -108,7 +108,7 @@ def test_rows_for_verl_come_from_the_tasks_of_the_host(tmp_path):
         assert [row["item_id"] for row in TaskDataset(f"maze:{ids}", config=config)] == ["maze_3", "maze_25"]
     with pytest.raises(ValueError, match=r"ids\.json, entry 2: maze has no task 25"):
         TaskDataset(f"maze:{ids}")
-    config = {"agentgym_envs": {"textcraft": {"style": "compact"}}}
+    config = {"agentgym_envs": {"textcraft": {"style": "compact", "harness": {"command": ["true"]}}}}
     assert len(TaskDataset(["textcraft:test:3", "maze_3"], config=config)) == 4
 
 

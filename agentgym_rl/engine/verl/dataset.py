@@ -58,6 +58,7 @@ class TaskDataset(Dataset):  # type: ignore[type-arg]
                 raise TaskNotFound(f"{name} is in none of the splits of {task.env}")
             return [task]
         options = dict(envs.get(env) or {})
+        options.pop("harness", None)  # the agent loop's
         session = open_host(HostSettings.of(options.pop("host", {}))).facts(env, options)
         rest, _, number = split.rpartition(":")
         return sample(session, rest, n=int(number)) if rest and number.isdigit() else sample(session, split)
