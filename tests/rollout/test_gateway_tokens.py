@@ -112,7 +112,7 @@ EDITS = st.sampled_from(
 )
 
 
-@settings(max_examples=swept(300))
+@settings(max_examples=swept(1000))
 @given(
     name=st.sampled_from([*TEMPLATES, "tools"]),
     replies=st.lists(REPLY | ANY, min_size=1, max_size=6),
