@@ -150,11 +150,14 @@ def test_a_harness_without_a_reward_is_told_what_to_give(script):
     assert not episode.ending.counts and "post one to $AGENTGYM_REWARD_URL" in episode.error
 
 
+DONE = {"grade_command": [sys.executable, "-c", "open('done')"]}
+
+
 @pytest.mark.parametrize(
     ("left", "rules", "reward"),
     [
-        ("print(1, file=open('done', 'w'))", {"grade_command": ["test", "-f", "done"]}, 1),
-        ("", {"grade_command": ["test", "-f", "done"]}, 0),
+        ("print(1, file=open('done', 'w'))", DONE, 1),
+        ("", DONE, 0),
         ("print(0.25, file=open('reward.txt', 'w'))", {"grade_file": "reward.txt"}, 0.25),
         ("print('much', file=open('reward.txt', 'w'))", {"grade_file": "reward.txt"}, 0),
         ("", {"grade_file": "reward.txt"}, 0),
