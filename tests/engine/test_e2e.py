@@ -344,18 +344,6 @@ def test_a_killed_exploration_goes_on(tmp_path: Path) -> None:
     assert list((folder / "exploring").iterdir()) == []
 
 
-def test_grpo_on_two_workers_with_a_vllm_replica_each(tmp_path: Path) -> None:
-    folder = tmp_path / "two"
-    train(folder, "algorithm=grpo", "engine.workers=2", "run.evaluate_untrained=false")
-    trained = [row for row in metrics(folder) if "actor/pg_loss" in row]
-    assert len(trained) == 2
-    assert all(row["training/rollout_probs_diff_max"] < 5e-3 for row in trained)
-    assert sorted(path.name for path in (folder / "checkpoints/global_step_3/actor").glob("model_*")) == [
-        "model_world_size_2_rank_0.pt",
-        "model_world_size_2_rank_1.pt",
-    ]
-
-
 def started(folder: Path, *overrides: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
         once(*COMMAND, f"run.dir={folder}", *overrides),

@@ -43,9 +43,9 @@ def failing(error):
 
 
 @asynccontextmanager
-async def opened(chat, sessions=None, **limits):
+async def opened(chat, sessions=None, opens=None, **limits):
     """A session of a gateway, a client that has its key, and the gateway."""
-    async with Gateway(sessions=sessions) as gateway:
+    async with Gateway(sessions=sessions, opens=opens) as gateway:
         session = gateway.open(chat, Limits(**limits))
         headers = {"authorization": f"Bearer {session.key}"}
         async with httpx.AsyncClient(

@@ -1,20 +1,17 @@
-"""Real clients of the gateway: OpenAI's and Anthropic's own, and a shell script with curl."""
+"""Real clients of the gateway: OpenAI's and Anthropic's own."""
 
 import asyncio
-import shutil
 from pathlib import Path
 
 import pytest
-from gateways import CHAT, echo, opened, says, served
+from gateways import CHAT, opened, says, served
 
 from agentgym_rl.api.policies import closing
 from agentgym_rl.data.episode import Ending
 from agentgym_rl.envs import make
 from agentgym_rl.envs.core import Task
-from agentgym_rl.rollout.gateway.server import Gateway
 from agentgym_rl.rollout.gateway.texts import chat_of
 from agentgym_rl.rollout.harness.policy import HarnessPolicy
-from agentgym_rl.rollout.harness.run import Assignment, run_harness
 from agentgym_rl.rollout.harness.settings import Harness
 from agentgym_rl.rollout.policies.scripted import Function
 from agentgym_rl.rollout.settings import RolloutSettings
@@ -136,25 +133,3 @@ def test_the_example_solves_a_task_with_a_model_that_knows_how():
     policy = HarnessPolicy(Harness(command=["python", str(EXAMPLE)]), model)
     episode = asyncio.run(closing(policy, policy.run(make("textcraft"), task, RolloutSettings(retries=0))))
     assert (episode.ending, episode.success, len(episode.turns)) == (Ending.TERMINATED, True, len(commands))
-
-
-CURL = """\
-said='{"messages": [{"role": "user", "content": "go"}]}'
-curl -sf --noproxy '*' "$AGENTGYM_URL_WITH_KEY/v1/chat/completions" -d "$said" \\
-  | grep -q '"content": "go"' || exit 1
-curl -sf --noproxy '*' "$AGENTGYM_REWARD_URL" -H "Authorization: Bearer $AGENTGYM_KEY" -d '{"reward": 1}'
-"""
-
-
-@pytest.mark.skipif(shutil.which("curl") is None, reason="apt-get install curl")
-def test_a_shell_script_with_curl_is_a_harness(tmp_path):
-    file = tmp_path / "agent.sh"
-    file.write_text(CURL)
-
-    async def run():
-        async with Gateway() as gateway:
-            harness, work = Harness(command=["sh", str(file)]), Assignment(task=Task("harness", 0), max_turns=5)
-            return (await run_harness(harness, work, RolloutSettings(retries=0), gateway, lambda: echo()))[0]
-
-    episode = asyncio.run(run())
-    assert (episode.ending, episode.reward, episode.error) == (Ending.TERMINATED, 1, None)

@@ -4,6 +4,7 @@ import asyncio
 import copy
 import json
 from dataclasses import replace
+from urllib.parse import quote
 
 import httpx
 import pytest
@@ -17,6 +18,7 @@ from agentgym_rl.rollout.conversation import NoResponse, Response
 from agentgym_rl.rollout.gateway import app
 from agentgym_rl.rollout.gateway.server import Gateway
 from agentgym_rl.rollout.gateway.session import Limits, Sessions
+from agentgym_rl.rollout.harness.service import Service
 
 TOOL = {"name": "look", "description": "Look.", "parameters": {"type": "object", "properties": {}}}
 CALL = 'I look. <tool_call>{"name": "look", "arguments": {"at": 1}}</tool_call>'
@@ -376,7 +378,18 @@ def bodies(body):
     return near | near | st.binary(max_size=50) | JSON.map(lambda value: json.dumps(value).encode())
 
 
-BODIES = st.tuples(st.just(CHAT), bodies(OPENAI)) | st.tuples(st.just(MESSAGES), bodies(ANTHROPIC))
+REWARD, OPENING = {"reward": 0.5}, {"item_id": "textcraft_3", "max_turns": 2}
+SESSION = "/sessions/{id}"
+NEARLY = {SESSION + CHAT: OPENAI, SESSION + MESSAGES: ANTHROPIC, SESSION + "/reward": REWARD, "/sessions": OPENING}
+RIGHT = st.one_of(st.tuples(st.just("POST"), st.just(path), bodies(body)) for path, body in NEARLY.items())
+ANY = st.tuples(
+    st.sampled_from(["GET", "POST", "PUT", "DELETE", "OPTIONS"]),
+    st.sampled_from([*NEARLY, SESSION, f"{SESSION}/v1/models", f"{SESSION}/key/{{key}}{CHAT}", "/"])
+    | st.text(max_size=9).map(lambda text: f"{SESSION}/{quote(text)}")
+    | st.text(max_size=9).map(lambda text: f"{SESSION}/key/{quote(text)}/reward"),
+    st.binary(max_size=50),
+)
+"""Requests of any kind."""
 
 
 @pytest.mark.parametrize(("path", "body"), [(CHAT, OPENAI), (MESSAGES, ANTHROPIC)])
@@ -388,25 +401,44 @@ def test_the_bodies_that_are_changed_are_right(path, body):
 
 @pytest.fixture(scope="module")
 def asked():
-    """Sends a body to a gateway that stays up; gives the status and the length of the answer."""
-    loop = asyncio.new_event_loop()
-    made = opened(says(CALL), Sessions(), max_turns=None)
-    session, client, _ = loop.run_until_complete(made.__aenter__())
+    """Sends a request to a session of a gateway that has a thousand others; gives the answer and the session."""
+    loop, sessions = asyncio.new_event_loop(), Sessions()
+    service = Service(lambda number: says(CALL), "secret", Limits(), None, sessions)
+    made = opened(says(CALL), sessions, service.open)
+    _, client, gateway = loop.run_until_complete(made.__aenter__())
+    for _ in range(1000):
+        gateway.open(says(CALL), Limits())
 
-    def ask(path, body):
-        return loop.run_until_complete(client.post(path, content=body)), session
+    def ask(method, path, body, key=None):
+        session = gateway.open(says(CALL), Limits())
+        url = gateway.url + path.replace("{id}", session.id).replace("{key}", session.key)
+        head = {"x-api-key": (key or ("secret" if path == "/sessions" else session.key)).encode("latin-1")}
+        told = loop.run_until_complete(client.request(method, url, content=body, headers=head))
+        for each in [*sessions][1001:]:
+            gateway.close(each)
+        return told, session
 
     yield ask
+    loop.run_until_complete(service.close())
     loop.run_until_complete(made.__aexit__(None, None, None))
     loop.close()
 
 
 @settings(max_examples=swept(300))
-@given(BODIES)
+@given(RIGHT)
 def test_any_body_is_answered(asked, sent):
     told, session = asked(*sent)
     assert told.status_code in (200, 400) and session.failure is None, told.text
     if told.status_code == 400:
+        assert told.json()["error"]["message"]
+
+
+@settings(max_examples=swept(300))
+@given(ANY, st.none() | st.text(st.characters(min_codepoint=0xA1, max_codepoint=0xFF), min_size=1, max_size=9))
+def test_any_request_is_answered(asked, sent, key):
+    told, session = asked(*sent, key)
+    assert told.status_code < 500 and session.failure is None, told.text
+    if told.status_code >= 400:
         assert told.json()["error"]["message"]
 
 

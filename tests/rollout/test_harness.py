@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
-from gateways import failing, says
+from gateways import echo, failing, says
 
 from agentgym_rl.api.evaluation import evaluate
 from agentgym_rl.api.request import read
@@ -63,11 +63,11 @@ def script(tmp_path):
     return write
 
 
-def run(command=(), chat=None, facts=None, retries=0, seconds=60, max_turns=50, **rules):
+def run(command=(), chat=None, task=TASK, facts=None, retries=0, seconds=60, max_turns=50, **rules):
     """The episode of a harness."""
     harness = Harness(command=command, **rules)
     settings = RolloutSettings(retries=retries, episode_seconds=seconds)
-    work = Assignment(task=TASK, max_turns=max_turns, facts=facts or {})
+    work = Assignment(task=task, max_turns=max_turns, facts=facts or {})
 
     async def one():
         shared = SharedGateway()
@@ -88,6 +88,12 @@ def test_a_reward_ends_an_episode(script):
     ]
     assert [message["content"] for message in episode.messages] == ["go there", "hello", "on", "hello"]
     assert episode.item_id == "harness_3" and episode.start == 1 and episode.error is None
+
+
+def test_a_part_of_a_run_has_the_tasks_of_its_environment(script):
+    """So that a program which makes the environment itself plays any part."""
+    episode = run(script('ask(task["item_id"]); reward(1)'), chat=echo(), task=Task("maze-far", 4))
+    assert (episode.item_id, episode.turns[0].response) == ("maze-far_4", "maze_4")
 
 
 def test_a_reward_that_was_told_counts_however_the_program_ends(script, monkeypatch):

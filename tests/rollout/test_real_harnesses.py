@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from gateways import says
 
+from agentgym_rl.data.episode import Ending
 from agentgym_rl.envs import Task, make
 from agentgym_rl.rollout.harness.run import assignment, run_harness
 from agentgym_rl.rollout.harness.settings import Harness
@@ -56,7 +57,8 @@ def test_an_agent_of_smolagents_plays_textcraft_through_a_tool():
     command = ["python", str(HARNESSES / "smolagents_agent.py")]
     episode = play(calls, command=command)
     assert (episode.reward, len(episode.turns)) == (1, len(calls))
-    assert play(["nothing to call"], max_turns=2, command=command).reward < 1
+    limited = play(["nothing to call"], max_turns=2, command=command)
+    assert limited.reward < 1 and limited.ending is Ending.TERMINATED, "it sees the limit, and tells a reward"
 
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="no curl")

@@ -34,6 +34,11 @@ class Refusal(Exception):
         super().__init__(message)
         self.code, self.status = code, status
 
+    @property
+    def told(self) -> str:
+        """The message with the code, which libraries of agents pass on in texts only."""
+        return f"{self} ({self.code})"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:

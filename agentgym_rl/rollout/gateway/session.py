@@ -6,7 +6,7 @@ import asyncio
 import logging
 import secrets
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from hmac import compare_digest
 
@@ -211,16 +211,20 @@ class Sessions:
 
     def close_all(self) -> None:
         """End every session."""
-        for session in [*self._open.values()]:
+        for session in self:
             self.close(session)
 
     def reclaim(self) -> list[Session]:
         """Close the sessions without a request for longer than ``ttl``."""
-        idle = [session for session in self._open.values() if session.idle > self.ttl]
+        idle = [session for session in self if session.idle > self.ttl]
         for session in idle:
             log.warning("session %s had no request for %g s and is closed", session.id, self.ttl)
             self.close(session)
         return idle
+
+    def __iter__(self) -> Iterator[Session]:
+        """The open ones, in the order in which they were opened."""
+        return iter([*self._open.values()])
 
     def __len__(self) -> int:
         return len(self._open)

@@ -27,6 +27,7 @@ from typing import Any
 from agentgym_rl.data.episode import Ending, Episode, Turn
 from agentgym_rl.envs.core import EnvFault, EnvTimeout, EnvUnavailable, Task, TextEnv
 from agentgym_rl.envs.extras import check_posix
+from agentgym_rl.envs.registry import base_name
 from agentgym_rl.rollout.conversation import NoFurtherEpisode, PromptTooLong
 from agentgym_rl.rollout.gateway.chat import Chat
 from agentgym_rl.rollout.gateway.plain import plain
@@ -232,7 +233,9 @@ def _text(session: Session, turn: int) -> str:
 
 
 def _task(assignment: Assignment) -> dict[str, Any]:
-    return {**assignment.facts, "item_id": str(assignment.task), "sample": assignment.sample}
+    """What the harness is told; the task's id is the environment's own, whatever part of a run it belongs to."""
+    own = Task(base_name(assignment.task.env), assignment.task.index)
+    return {**assignment.facts, "item_id": str(own), "sample": assignment.sample}
 
 
 def _said(exit: Exit) -> str:
