@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import re
-import shlex
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from html import escape
@@ -304,7 +303,7 @@ def _with_harness(request: Request, policy: Policy) -> Policy:
         from agentgym_rl.rollout.harness.policy import HarnessPolicy
     from agentgym_rl.rollout.harness.settings import Harness
 
-    return HarnessPolicy(Harness(command=shlex.split(request.harness)), policy, request.seed)
+    return HarnessPolicy(Harness.named(request.harness), policy, request.seed)
 
 
 def slug(request: Request) -> str:

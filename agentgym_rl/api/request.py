@@ -56,7 +56,7 @@ class Request:
     """Solved episodes, of which a model reads the ``nearest`` to its task."""
     nearest: int = 2
     harness: str | None = None
-    """A program that runs the episodes, with the policy as its model."""
+    """A program, or ``module:function``, that runs the episodes with the policy as its model."""
     out: Path | None = None
     options: dict[str, dict[str, Any]] = field(default_factory=dict)
     """Options of environment classes, by environment."""

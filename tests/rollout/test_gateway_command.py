@@ -94,12 +94,13 @@ def test_as_many_as_allowed_are_open(tmp_path):
     assert len(served(tmp_path, talk)) == 3
 
 
-def test_without_a_service_no_session_is_opened_over_http():
+def test_the_gateway_of_a_run_opens_no_session_over_http():
     async def run():
         async with Gateway() as gateway, httpx.AsyncClient(base_url=gateway.url, verify=False) as client:
-            return (await client.post("/sessions", json={})).status_code
+            return await client.post("/sessions", json={})
 
-    assert asyncio.run(run()) == 404
+    told = asyncio.run(run())
+    assert told.status_code == 403 and "a run opens its sessions itself" in told.json()["error"]["message"]
 
 
 def test_the_command_serves_until_it_is_interrupted(tmp_path):

@@ -14,6 +14,7 @@ import pytest
 from gateways import echo, failing, says
 
 from agentgym_rl.api.evaluation import evaluate
+from agentgym_rl.api.policies import closing
 from agentgym_rl.api.request import read
 from agentgym_rl.data.episode import Ending
 from agentgym_rl.envs import make
@@ -25,7 +26,7 @@ from agentgym_rl.rollout.harness.policy import HarnessPolicy
 from agentgym_rl.rollout.harness.run import Assignment, run_harness
 from agentgym_rl.rollout.harness.settings import Harness
 from agentgym_rl.rollout.harness.shared import SharedGateway
-from agentgym_rl.rollout.policies.scripted import Oracle
+from agentgym_rl.rollout.policies.scripted import Function, Oracle
 from agentgym_rl.rollout.settings import RolloutSettings
 
 pytest.importorskip("fcntl", reason="POSIX only")
@@ -337,6 +338,23 @@ def test_a_harness_is_evaluated_like_any_policy(script):
     assert found.records[0].max_turns == make("maze").spec.max_turns
     assert "agent.py with <lambda>" in str(found)
     assert read(["panel=maze:test", "policy=oracle", "harness=python agent.py"]).harness == "python agent.py"
+
+
+def test_a_function_is_evaluated_by_its_name(functions):
+    keys = {"samples": 1, "concurrency": 2, "temperature": 1}
+    found = evaluate(lambda messages: "hello", "maze:test:2", **keys, harness="harness_functions:agent")
+    assert [record.reward for record in found.records] == [0, 0] and "harness_functions:agent with" in str(found)
+
+
+def test_a_harness_is_told_what_its_model_should_read_first(script):
+    policy = HarnessPolicy(
+        Harness(command=script('ask(task["preface"]); reward(1)')), Function(lambda messages: "hello")
+    )
+    policy.prompts = {"maze": "Keep right."}
+    env = make("maze")
+    task = Task("maze", env.spec.splits["test"][0])
+    episode = asyncio.run(closing(policy, policy.run(env, task, RolloutSettings(retries=0))))
+    assert episode.messages[0]["content"] == "Keep right."
 
 
 def test_a_policy_that_reads_no_messages_is_no_model(script):

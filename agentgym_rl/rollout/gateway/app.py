@@ -77,9 +77,9 @@ def create_app(sessions: Sessions, opens: Open | None = None) -> Starlette:
         for path, method, form, handle in table
         for prefix in ("", "/key/{key}")
     ]
+    routes.append(Route("/sessions", _opening(opens or _refused), methods=["POST"]))
     if opens is not None:
         routes += [
-            Route("/sessions", _opening(opens), methods=["POST"]),
             Route("/sessions/{id}", _endpoint(sessions, OPENAI, partial(_closed, sessions)), methods=["DELETE"]),
         ]
     return Starlette(routes=routes, lifespan=lifespan, exception_handlers={HTTPException: _lost})
@@ -97,6 +97,10 @@ def _endpoint(sessions: Sessions, form: Form, handle: Handle) -> Callable[[HttpR
             return Response(status_code=GONE)
 
     return endpoint
+
+
+def _refused(key: str, body: Mapping[str, Any]) -> Session:
+    raise Refusal("a run opens its sessions itself; `agentgym-rl gateway` serves sessions to others", "no_session", 403)
 
 
 def _opening(opens: Open) -> Callable[[HttpRequest], Awaitable[Response]]:

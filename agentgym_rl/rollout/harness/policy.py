@@ -38,7 +38,8 @@ class HarnessPolicy(Policy):
     async def run(
         self, env: TextEnv, task: Task, settings: RolloutSettings, sample: int = 0, watch: Watch | None = None
     ) -> Episode:
-        seed, work = seed_of(self.seed, task, sample), assignment(env, task, turn_limit(env, settings), sample)
+        seed = seed_of(self.seed, task, sample)
+        work = assignment(env, task, turn_limit(env, settings), sample, self.preface(env, task))
         episode, _ = await run_harness(self.harness, work, settings, self._gateway, lambda: chat_of(self.model, seed))
         return episode
 

@@ -63,6 +63,16 @@ class Harness:
             program(command)
 
     @classmethod
+    def named(cls, text: str) -> Harness:
+        """The function ``module:function`` or ``file.py:function``, or the command that a text is.
+
+        Raises:
+            ValueError: there is none.
+        """
+        words = shlex.split(text)
+        return cls(function=text) if len(words) == 1 and ":" in text else cls(command=words)
+
+    @classmethod
     def of(cls, settings: Mapping[str, Any]) -> Harness:
         """Read a mapping. A command may be one text, as a shell reads it.
 
