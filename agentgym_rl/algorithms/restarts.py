@@ -17,7 +17,7 @@ from typing import Any
 
 from agentgym_rl.algorithms.base import Request, Rollout
 from agentgym_rl.algorithms.checks import above, at_least, share
-from agentgym_rl.data.episode import Episode, prefaced, shallow
+from agentgym_rl.data.episode import Episode, shallow
 from agentgym_rl.envs import Task
 from agentgym_rl.rollout.prefix import Prefix, Replayed
 
@@ -259,7 +259,7 @@ def shares(values: Sequence[float]) -> list[float]:
 
 def keys(episode: Episode) -> list[str]:
     """What stands for an episode's task, first observation and first 0, 1, ..., T turns."""
-    first = [each["content"].removeprefix(prefaced(ANOTHER_WAY, "")) for each in episode.messages[: episode.start][-1:]]
+    first = [message["content"] for message in episode.without_preface[: episode.start][-1:]]
     said, found = sha256(), list[str]()
     for part in ([str(task_of(episode)), *first], *([turn.response, turn.observation] for turn in episode.turns)):
         said.update(json.dumps(part).encode())

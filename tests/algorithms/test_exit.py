@@ -246,6 +246,14 @@ def test_a_share_of_the_groups_is_asked_to_go_another_way_and_still_arrives():
     assert (metrics["restarts/groups"], metrics["restarts/diverged_replays"]) == (60, 0)
 
 
+def test_what_stands_before_the_first_observation_is_no_part_of_a_start():
+    (plain,) = told(0.0)
+    shown = replace(
+        plain, preface="Rules.", messages=[{"role": "user", "content": "Rules.\n\nfirst"}, *plain.messages[1:]]
+    )
+    assert keys(shown) == keys(plain)
+
+
 # which are kept
 
 
