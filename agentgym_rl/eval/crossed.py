@@ -13,6 +13,7 @@ of the second, which :func:`shared_variance` adds.
 from collections.abc import Sequence
 from math import inf
 from statistics import fmean, variance
+from typing import Any
 
 from agentgym_rl.eval.intervals import Interval, stats
 
@@ -57,16 +58,18 @@ def shared_variance(table: Sequence[Sequence[float | None]]) -> float:
     Args:
         table: success, or a difference of success, by seed and task; at least two of each.
     """
-    import numpy as np
+    values = [each for each in zip(*table, strict=True) if None not in each]
+    by_task, by_seed = [fmean(each) for each in values], [fmean(each) for each in zip(*values, strict=True)]
+    seeds, tasks, mean = len(by_seed), len(values), fmean(by_seed)
+    rest = squared(*values) - seeds * squared(by_task) - tasks * squared(by_seed) + seeds * tasks * mean**2
+    excess: float = seeds * variance(by_task) - rest / ((seeds - 1) * (tasks - 1))
+    return max(0.0, excess) / (seeds * tasks)
 
-    values = np.asarray(table, dtype=float)
-    values = values[:, ~np.isnan(values).any(axis=0)]
-    seeds, tasks = values.shape
-    by_task = values.mean(axis=0)
-    rest = values - by_task - values.mean(axis=1, keepdims=True) + values.mean()
-    of_tasks = seeds * by_task.var(ddof=1)
-    of_rest = (rest**2).sum() / ((seeds - 1) * (tasks - 1))
-    return float(max(0.0, of_tasks - of_rest) / values.size)
+
+def squared(*rows: Sequence[Any]) -> float:
+    """Sum of the squares of all numbers."""
+    total: float = sum(value * value for row in rows for value in row)
+    return total
 
 
 def most_shared(success: float, tasks: int) -> float:

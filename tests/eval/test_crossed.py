@@ -106,7 +106,7 @@ def coverage(seeds, tasks, of_seeds, of_tasks, paired, draws, rng):
         true = norm.cdf(-0.2 / (1 + 0.98 * of_seeds**2 + 1.16 * of_tasks**2 + 0.09) ** 0.5) - true
     held = 0
     for table in values:
-        low, high = crossed(table.mean(axis=1).tolist(), shared_variance(table))
+        low, high = crossed(table.mean(axis=1).tolist(), shared_variance(table.tolist()))
         held += low <= true <= high
     return held / draws
 
