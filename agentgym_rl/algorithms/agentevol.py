@@ -9,7 +9,8 @@ rewards this is supervised fine-tuning on successes.
 
 Departures, each a key: ``restart_from=current`` goes on from the weights that explored; ``accumulate`` learns from
 D_1 ... D_m; ``max_per_task`` keeps the shortest successes of a task, not all; ``keep_best`` undoes a round that lowers
-validation success, or loses tasks; ``success_threshold`` keeps by the reward; ``search`` branches from failed episodes.
+validation success, or loses tasks; ``success_threshold`` keeps by the reward; ``search`` branches from failed episodes;
+``hindsight`` relabels them (:mod:`.hindsight`).
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from agentgym_rl.algorithms.base import LOADED, Metrics, Needs, OnlineAlgorithm,
 from agentgym_rl.algorithms.bc import demonstrated
 from agentgym_rl.algorithms.checks import at_least
 from agentgym_rl.algorithms.config import OnlineConfig, operational
+from agentgym_rl.algorithms.hindsight import Hindsight, HindsightConfig
 from agentgym_rl.algorithms.losses.cross_entropy import CROSS_ENTROPY
 from agentgym_rl.algorithms.optimizer import SupervisedOptimizerConfig
 from agentgym_rl.algorithms.rows import Row, Span, imitation, refused
@@ -85,6 +87,8 @@ class AgentEvolConfig(OnlineConfig):
     (AgentRefine, arXiv 2501.01702)."""
     search: SearchConfig = field(default_factory=SearchConfig)
     """Tree search for tasks on which all samples failed."""
+    hindsight: HindsightConfig = field(default_factory=HindsightConfig)
+    """Failed episodes as successes under the goals that they reached."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -95,6 +99,9 @@ class AgentEvolConfig(OnlineConfig):
         keys = [f"search.{key}" for key in ("exploration", "branches", "resamples")]
         unsearched = {} if self.search.calls else dict.fromkeys(keys, "algorithm.search.calls=0 does not search")
         found = {**super().unused(off_policy=off_policy, environments=environments), **unsearched}
+        if not self.hindsight.max_per_goal:
+            keys = [f"hindsight.{key}" for key in ("weight", "min_turns", "share", "verify")]
+            found |= dict.fromkeys(keys, "algorithm.hindsight.max_per_goal=0 relabels no episode")
         if self.gate is Gate.MEAN:
             found["gate_losses"] = "algorithm.gate=mean compares the mean"
         if not self.keep_best:
@@ -127,6 +134,7 @@ class AgentEvol(OnlineAlgorithm[AgentEvolConfig]):
         """Those that the next learning uses."""
         self.solved: set[str] = set()
         """Item ids of the tasks solved in any round."""
+        self.hindsight = Hindsight(config.hindsight)
         self.explored_with = LOADED
         self.best: float | None = None
         """With ``keep_best``, validation success of the weights that were kept last."""
@@ -140,6 +148,7 @@ class AgentEvol(OnlineAlgorithm[AgentEvolConfig]):
             loaded_weights=config.restart_from is RestartFrom.BASE,
             validation="algorithm.keep_best" if config.keep_best else None,
             full_context="algorithm.search" if config.search.calls else None,
+            relabels="algorithm.hindsight.max_per_goal" if config.hindsight.max_per_goal else None,
             environments={"algorithm.success_threshold": config.success_threshold},
             equal_updates={"algorithm.mini_batch_trajectories": config.mini_batch_trajectories},
         )
@@ -171,8 +180,11 @@ class AgentEvol(OnlineAlgorithm[AgentEvolConfig]):
         requests = [replace(request, tags={**request.tags, "round": number + 1}) for request in run.requests(number)]
         run.observe(run.rollouts(requests, f"round {number + 1}: explore", resumable=True))
         searched = self.search(run, number) if self.config.search.calls else {}
-        successes, metrics = self.keep(number + 1, [rollout for rollout in run.journal() if rollout.segments])
+        counted = [rollout for rollout in run.journal() if rollout.segments]
+        successes, metrics = self.keep(number + 1, counted)
         run.save_demonstrations(f"round{number + 1}", successes)
+        if self.config.hindsight.max_per_goal:
+            metrics |= self.relabel(run, number + 1, counted)
         return metrics | searched | {"agentevol/round": number + 1, "agentevol/explore_s": time.monotonic() - begun}
 
     def search(self, run: Run, number: int) -> Metrics:
@@ -211,11 +223,7 @@ class AgentEvol(OnlineAlgorithm[AgentEvolConfig]):
             if new and self.succeeded(episode):
                 seen.add((episode.item_id, responses))
                 count[episode.item_id] += 1
-                segments = tuple(rollout.segments)
-                unlearned = tuple(self._unlearned(episode, place, part) for place, part in enumerate(segments))
-                kept[index] = Success(
-                    episode.env, episode.item_id, number, episode.reward, responses, segments, unlearned
-                )
+                kept[index] = self._success(rollout, number, episode.reward)
         self.successes = [*before, *(kept[index] for index in sorted(kept))]
         metrics: Metrics = {"agentevol/kept": len(kept), "agentevol/pool": len(self.successes)}
         for env in sorted({rollout.episode.env for rollout in rollouts}):
@@ -230,6 +238,22 @@ class AgentEvol(OnlineAlgorithm[AgentEvolConfig]):
             }
             self.solved |= solved
         return [rollouts[index] for index in sorted(kept)], metrics
+
+    def relabel(self, run: Run, number: int, rollouts: Sequence[Rollout]) -> Metrics:
+        """Add the failed episodes of a round that reached other goals."""
+        failed = [rollout.episode for rollout in rollouts if not self.succeeded(rollout.episode)]
+        known = {(success.item_id, success.responses) for success in self.successes}
+        learned = len(run.demonstrations) + len(self.successes)
+        relabelled, metrics = self.hindsight.relabel(run, failed, learned, known)
+        weight = self.config.hindsight.weight
+        self.successes += [self._success(rollout, number, weight) for rollout in relabelled]
+        return metrics
+
+    def _success(self, rollout: Rollout, number: int, reward: float) -> Success:
+        episode, segments = rollout.episode, tuple(rollout.segments)
+        responses = tuple(turn.response for turn in episode.turns)
+        unlearned = tuple(self._unlearned(episode, place, part) for place, part in enumerate(segments))
+        return Success(episode.env, episode.item_id, number, reward, responses, segments, unlearned)
 
     def _unlearned(self, episode: Episode, number: int, segment: Example) -> tuple[Span, ...]:
         return () if self.config.learn_invalid else refused(episode, number, segment)
@@ -287,11 +311,12 @@ class AgentEvol(OnlineAlgorithm[AgentEvolConfig]):
             {**shallow(success), "segments": [shallow(part) for part in success.segments]} for success in self.successes
         ]
         pool = {"solved": sorted(self.solved), "successes": successes}
-        gate = {"best": self.best, "held": sorted(self.held)}
-        return {**gate, "explored_with": self.explored_with.to_dict(), "pool": pool}
+        kept = {"best": self.best, "held": sorted(self.held), "goals": sorted(map(list, self.hindsight.goals))}
+        return {**kept, "explored_with": self.explored_with.to_dict(), "pool": pool}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         self.best, self.held = state["best"], frozenset(state["held"])
+        self.hindsight.goals = {(env, goal) for env, goal in state["goals"]}
         self.explored_with = Weights.from_dict(state["explored_with"])
         self.solved, self.successes = set(state["pool"]["solved"]), []
         for saved in state["pool"]["successes"]:

@@ -19,9 +19,10 @@ from agentgym_rl.algorithms.losses.base import Loss
 from agentgym_rl.algorithms.model import POLICY, Model, check_names
 from agentgym_rl.algorithms.rows import Row, Stream, imitation, refused
 from agentgym_rl.data.episode import Episode
-from agentgym_rl.envs import Task
+from agentgym_rl.envs import Task, TextEnv
 from agentgym_rl.envs.core import Message
 from agentgym_rl.rollout.prefix import Prefix
+from agentgym_rl.rollout.settings import RolloutSettings
 from agentgym_rl.rollout.supervised import Example
 
 Metrics = dict[str, float]
@@ -72,6 +73,9 @@ class Needs:
     """The key or algorithm that needs each episode in one segment (``rollout.context=full``, ``.thinking=keep``)."""
     replays: str | None = None
     """The key or algorithm whose episodes begin with a replay; every environment with training tasks must allow it."""
+    relabels: str | None = None
+    """The key that relabels episodes; every environment with training tasks must tell which goals they reached
+    (:meth:`.TextEnv.achieved`)."""
     loaded_weights: bool = False
     """It goes back to the weights as loaded."""
     equal_updates: Mapping[str, int] = field(default_factory=dict)
@@ -216,6 +220,21 @@ class Run(Protocol):
     @property
     def replayable(self) -> Sequence[str]:
         """Environments in which a prefix of responses can be replayed."""
+
+    @property
+    def rules(self) -> RolloutSettings:
+        """The rules that all episodes of the run share."""
+
+    @property
+    def pools(self) -> Mapping[str, Sequence[int]]:
+        """Indices of the training tasks of each environment."""
+
+    @property
+    def panel_tasks(self) -> Mapping[str, Sequence[Task]]:
+        """Tasks of all panels of each environment."""
+
+    def environment(self, name: str) -> TextEnv:
+        """A session of one's own in this process, to ask about tasks and to replay in."""
 
     def requests(self, number: int) -> list[Request]:
         """The tasks of step ``number`` (from 0): drawn from the mixture, with the curriculum's turn limits."""

@@ -26,6 +26,7 @@ from omegaconf import OmegaConf
 from sweep import thinned
 
 from agentgym_rl.algorithms import algorithms, search
+from agentgym_rl.algorithms.agentevol import AgentEvol
 from agentgym_rl.algorithms.base import LOADED, Keep, Plan, Request, Rollout, groups
 from agentgym_rl.algorithms.bc import Cloning
 from agentgym_rl.algorithms.config import OnlineConfig
@@ -131,6 +132,18 @@ def learning(config: Config) -> Any:
     return run.asked, algorithms()[config.algorithm.name].needs(config.algorithm)
 
 
+def relabelled(config: Config) -> Any:
+    """What hindsight makes of episodes that count to 2, the first by a response that cannot be read, or to 1."""
+    run, algorithm = Recorder(config), AgentEvol(config.algorithm)  # type: ignore[arg-type]
+    said = [("?", "say 1"), ("Action: say 1", "say 1")], ("Action: say 2", "say 2"), ("Action: say 9", "say 9")
+    failed = []
+    for first, *others in ((said[0][0], *said[1:]), (said[0][1], *said[1:]), (said[0][1], said[2])):
+        turns = [Turn(response=text, action=action, observation="", reward=0.0, invalid=False)
+                 for text, action in (first, *others)]  # fmt: skip
+        failed.append(replace(outcome(Task("counter", 2), 0, 1), turns=turns, success=False))
+    return run.asked, algorithm.relabel(run, 1, [Rollout(episode=each) for each in failed]), algorithm.rows()  # type: ignore[arg-type]
+
+
 def optimizers(config: Config) -> Any:
     """Settings of the updates of each stage."""
     run = Resolved(config)
@@ -166,6 +179,8 @@ class Recorder:
         self.config, self.asked = config, list[Any]()
         run = Resolved(config)
         self.mixture, self.curriculum = run.mixture, run.curriculum
+        self.rules, self.pools, self.panel_tasks = run.rules, run.pools, run.panel_tasks
+        self.environment = run.replaying.__getitem__
         self.demonstrations = [
             Rollout(episode=outcome(Task("counter", 0), 0, 1), segments=[Example([1, 2, 3], [0.0, 1.0, 1.0])])
         ]
@@ -212,6 +227,10 @@ class Recorder:
     def generate(self, conversations: Any, *, samples: int = 1, **asked: Any) -> list[list[str]]:
         self.asked.append((repr(conversations), samples, asked))
         return [[f"Instruction {len(self.asked)} {sample}." for sample in range(samples)] for _ in conversations]
+
+    def encode(self, messages: Any, task: Task) -> Rollout:
+        self.asked.append((messages, task))
+        return self.demonstrations[0]
 
     def journal(self) -> list[Rollout]:
         return self.kept
@@ -534,6 +553,11 @@ OF_ALGORITHMS: dict[str, dict[str, Entry]] = {
         "search.exploration": (9, reads(search)),
         "search.branches": (3, learning, "algorithm.search.calls=99"),
         "search.resamples": (1, reads(search)),
+        "hindsight.max_per_goal": (1, relabelled),
+        "hindsight.weight": (0.5, relabelled, "algorithm.hindsight.max_per_goal=1"),
+        "hindsight.min_turns": (1, relabelled, "algorithm.hindsight.max_per_goal=1"),
+        "hindsight.share": (0.1, relabelled, "algorithm.hindsight.max_per_goal=1"),
+        "hindsight.verify": (False, relabelled, "algorithm.hindsight.max_per_goal=1"),
     },
 }
 

@@ -242,6 +242,7 @@ def test_a_name_is_asked_for():
             ("mixture.type=dynamic", "mixture.type holds the choice that mixture=dynamic makes"),
             ("model=qwen2.5-3b model.width=3", "model.width is unknown"),
             ("rollout.context=window algorithm=dpo", "algorithm=dpo needs whole conversations"),
+            ("algorithm=agentevol algorithm.hindsight.weight=0", "hindsight.weight must be greater than 0, got 0"),
             ("rollout.context=window algorithm=exit", "algorithm=exit needs whole conversations"),
             ("algorithm=exit algorithm.restarts.rate=0", "algorithm.restarts.rate must be greater than 0, got 0"),
             ("algorithm=exit algorithm.restarts.turns=some", "turns='some' is unknown; choose whole, after"),
@@ -265,6 +266,14 @@ def test_an_environment_that_cannot_replay_is_refused_where_the_algorithm_does(t
         Resolved(load([*both, "algorithm=exit", "envs.counter.share=0"])).ask_envs()
     for allowed in ("algorithm=grpo", "algorithm=exit algorithm.restarts.share=0"):
         Resolved(load([*both, *allowed.split()])).ask_envs()
+
+
+def test_an_environment_that_tells_no_goals_is_refused_where_the_algorithm_relabels():
+    chosen = ["experiment=smoke", "+env=wordle", "algorithm=agentevol", "algorithm.hindsight.max_per_goal=1"]
+    with pytest.raises(RecipeError, match=r"hindsight.max_per_goal asks which other goals .*, which wordle cannot; le"):
+        Resolved(load(chosen)).ask_envs()
+    Resolved(load([*chosen, "envs.wordle.share=0"])).ask_envs()
+    Resolved(load([*chosen[:-1], "algorithm.hindsight.max_per_goal=0"])).ask_envs()
 
 
 ALONE = "one environment has all tasks of every step"

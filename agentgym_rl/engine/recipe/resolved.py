@@ -51,19 +51,18 @@ class Resolved:
         """Build what follows from the tasks of environments, and so find out what is wrong with it.
 
         Raises:
-            RecipeError: the algorithm replays episodes of an environment that cannot.
+            RecipeError: the algorithm replays or relabels episodes of an environment that cannot.
             ValueError, EnvError, FileNotFoundError: see :attr:`panels`, :attr:`mixture`, :attr:`playbook` and
                 :attr:`exemplars`.
         """
         _ = self.panels, self.mixture, self.playbook, self.exemplars
-        if (key := self.needs.replays) is None:
-            return
         trained = [name for name, env in self.config.envs.items() if env.share]
-        if unlike := [name for name in trained if not self.local[name].spec.replayable]:
-            raise RecipeError(
-                f"{key} replays the beginning of episodes, which {', '.join(unlike)} cannot; leave such environments "
-                "out of training (envs.<name>.share=0), or choose another algorithm"
-            )
+        if key := self.needs.replays:
+            unlike = [name for name in trained if not self.local[name].spec.replayable]
+            _refuse(f"{key} replays the beginning of episodes, which", unlike)
+        if key := self.needs.relabels:
+            unlike = [name for name in trained if not self.envs[name].relabels]  # those on servers do not
+            _refuse(f"{key} asks which other goals an episode reached, which", unlike)
 
     # the algorithm
 
@@ -210,6 +209,11 @@ class Resolved:
             name: make(name, **self.options[name]) if name in remote else self.envs[name] for name in self.config.envs
         }
 
+    @cached_property
+    def replaying(self) -> dict[str, TextEnv]:
+        """A session of each environment in this process, for the algorithm."""
+        return {name: make(name, **self.options[name]) for name in self.config.envs}
+
     def is_local(self, panel: Panel) -> bool:
         """True if the environment in this process has the tasks of a panel; a server may have others."""
         tasks = [Task.parse(item_id) for item_id in panel.item_ids]
@@ -240,6 +244,14 @@ class Resolved:
                 for label, panel in env.panels.items()
             }
             for name, env in self.config.envs.items()
+        }
+
+    @property
+    def panel_tasks(self) -> dict[str, list[Task]]:
+        """Tasks of all panels of each environment."""
+        return {
+            name: [Task.parse(item_id) for panel in panels.values() for item_id in panel.item_ids]
+            for name, panels in self.panels.items()
         }
 
     def overlaps(self, demonstrations: Mapping[str, Path]) -> dict[str, dict[str, Overlap]]:
@@ -304,6 +316,15 @@ class Resolved:
         keys = {each.name for each in fields(kind.Config)}
         shared = {key: value for key, value in run.items() if key in keys}
         return kind(read(kind.Config, {**shared, "type": chosen, **own}, f"{place}.curriculum"))
+
+
+def _refuse(what: str, envs: Sequence[str]) -> None:
+    """Raises RecipeError: there are environments that cannot do what the algorithm does with their episodes."""
+    if envs:
+        raise RecipeError(
+            f"{what} {', '.join(envs)} cannot; leave such environments out of training (envs.<name>.share=0), or "
+            "choose another algorithm"
+        )
 
 
 def _pool(env: TextEnv, config: EnvConfig) -> Sequence[int]:

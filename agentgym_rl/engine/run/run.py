@@ -38,7 +38,7 @@ from agentgym_rl.engine.run.texts import Texts
 from agentgym_rl.engine.verl.dataset import row
 from agentgym_rl.engine.verl.sync_probe import doubt
 from agentgym_rl.engine.verl.trainer import AgentTrainer
-from agentgym_rl.envs import Task
+from agentgym_rl.envs import Task, TextEnv
 from agentgym_rl.envs.core import Message
 from agentgym_rl.rollout.counted import Count, check_counted
 
@@ -91,6 +91,7 @@ class EngineRun:
         self.algorithm: Algorithm[Any] = self.resolved.algorithm
         """That of the present stage."""
         self.replayable = [name for name, env in self.resolved.local.items() if env.spec.replayable]
+        self.rules, self.pools, self.panel_tasks = self.resolved.rules, self.resolved.pools, self.resolved.panel_tasks
 
     # units
 
@@ -141,6 +142,9 @@ class EngineRun:
     @property
     def validation_success(self) -> float | None:
         return self.state.best
+
+    def environment(self, name: str) -> TextEnv:
+        return self.resolved.replaying[name]
 
     def requests(self, number: int) -> list[Request]:
         return self._drawn(number, self.step)
