@@ -139,22 +139,22 @@ class Hindsight:
         per_goal: Counter[tuple[str, str]] = Counter()
         seen = set[tuple[tuple[str, str], tuple[str, ...]]]()
         found = [relabelled for episode in episodes for relabelled in self._found(run, episode)]
-        for one in sorted(found, key=lambda relabelled: len(relabelled.responses)):
-            count = counts[one.task.env]
+        for new in sorted(found, key=lambda relabelled: len(relabelled.responses)):
+            count = counts[new.task.env]
             count["found"] += 1
-            repeated = (one.of, one.responses) in seen or (str(one.task), one.responses) in known
-            full = per_goal[one.of] >= self.config.max_per_goal or len(kept) + 1 > self.config.share * learned
+            repeated = (new.of, new.responses) in seen or (str(new.task), new.responses) in known
+            full = per_goal[new.of] >= self.config.max_per_goal or len(kept) + 1 > self.config.share * learned
             if repeated or full:
                 continue
-            seen.add((one.of, one.responses))
-            outcome, rollout = self._learnable(run, one)
+            seen.add((new.of, new.responses))
+            outcome, rollout = self._learnable(run, new)
             count[outcome] += 1
             if rollout is None:
                 continue
             kept.append(rollout)
-            per_goal[one.of] += 1
-            count["goals_new"] += one.of not in self.goals
-            self.goals.add(one.of)
+            per_goal[new.of] += 1
+            count["goals_new"] += new.of not in self.goals
+            self.goals.add(new.of)
         names = ("found", "kept", "goals_new", "leaked", "rejected", "too_long")
         envs = sorted({episode.env for episode in episodes})
         return kept, {f"hindsight/{env}/{name}": float(counts[env][name]) for env in envs for name in names}
@@ -170,16 +170,16 @@ class Hindsight:
         responses = tuple(turn.response for turn in episode.turns[:last])
         yield Relabelled(task, reached.goal, responses, episode.preface)
 
-    def _learnable(self, run: Run, one: Relabelled) -> tuple[str, Rollout | None]:
+    def _learnable(self, run: Run, new: Relabelled) -> tuple[str, Rollout | None]:
         """What becomes of it, and its tokens where it is kept."""
-        env = run.environment(one.task.env)
-        if self._held_out(run, one.task.env).leaks(one.task, one.goal):
+        env = run.environment(new.task.env)
+        if self._held_out(run, new.task.env).leaks(new.task, new.goal):
             return "leaked", None
-        episode = replayed(run, env, one)
-        if episode is None or (self.config.verify and not solves(env, episode, len(one.responses))):
+        episode = replayed(run, env, new)
+        if episode is None or (self.config.verify and not solves(env, episode, len(new.responses))):
             return "rejected", None
         try:
-            return "kept", run.encode(episode.messages, one.task)
+            return "kept", run.encode(episode.messages, new.task)
         except ContextTooSmall:
             return "too_long", None
 
@@ -192,16 +192,16 @@ class Hindsight:
         return self._held[name]
 
 
-def replayed(run: Run, env: TextEnv, one: Relabelled) -> Episode | None:
+def replayed(run: Run, env: TextEnv, new: Relabelled) -> Episode | None:
     """The episode that the responses make under the goal; None where the environment fails."""
 
     def end(messages: object) -> str:
         raise PolicyStopped
 
-    conversation, turns = Scripted(end, prefix=one.responses), len(one.responses)
-    env.pursue(one.goal)
+    conversation, turns = Scripted(end, prefix=new.responses), len(new.responses)
+    env.pursue(new.goal)
     try:
-        return wait(run_attempt(env, one.task, conversation, run.rules, turns, preface=one.preface))
+        return wait(run_attempt(env, new.task, conversation, run.rules, turns, preface=new.preface))
     except EnvError:
         return None
     finally:
