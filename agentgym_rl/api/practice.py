@@ -52,6 +52,8 @@ class LearnRequest(Request):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.harness is not None:
+            raise ValueError("harness= is a key of eval; what a program's model learns in words is not built")
         if self.writer_price is not None and len(self.writer_price) != 2:
             raise ValueError("writer_price= takes two numbers, like writer_price=0.15,0.60")
         at_least(self, 1, "epochs", "tasks", "experiences", "most", "tokens")

@@ -29,7 +29,7 @@ class Runs:
         folder.save_state(State(stage=1))
         if config.name in self.troubles:
             raise self.troubles[config.name]
-        score = {"success": 0.2 + config.seed / 10, "ci95": [0.1, 0.4], "n": 10}
+        score = {"success": 0.2 + config.seed / 10, "ci95": [0.1, 0.4], "n": 10, "tasks": 10}
         panels = {"test": {"counter": {"sampled": score, "greedy": score}}}
         stage = {"name": config.algorithm.name, "panels": panels, "episodes": 8, "steps": 1, "wall_s": 6.0}
         folder.write_summary({"name": config.name, "algorithm": config.algorithm.name, "seed": config.seed,
@@ -61,11 +61,11 @@ def test_jobs_one_after_the_other_then_their_comparison(runs, overrides, toy_rec
     heads = [line for line in output.splitlines() if line.startswith("job ")]
     assert [line for line in heads if "finished" not in line] == [f"job {n + 1}/3: seed={n}" for n in range(3)]
     assert "job 2/3: seed=1: finished in 0.0 min" in output
-    assert "30.0 [5, 55]" in output  # 20, 30, 40: 4.3027 * 10 / sqrt(3)
+    assert "30.0 [0, 61]" in output  # 20, 30, 40 on 10 tasks: 1.98 * sqrt(10**2 / 3 + 30 * 70 / 10)
     assert f"agentgym-rl compare {toy_recipes}/n0" in output
     code, output = command("-m", *overrides)
     assert code == 0 and runs.started == ["n0", "n1", "n2"], "finished jobs are not run again"
-    assert "job 1/3: seed=0: finished before" in output and "30.0 [5, 55]" in output
+    assert "job 1/3: seed=0: finished before" in output and "30.0 [0, 61]" in output
 
 
 def test_show_lists_jobs_and_starts_none(runs, overrides, toy_recipes):

