@@ -32,6 +32,7 @@ from agentgym_rl.algorithms.bc import Cloning
 from agentgym_rl.algorithms.config import OnlineConfig
 from agentgym_rl.algorithms.curriculum.turn_limit import curricula
 from agentgym_rl.algorithms.mixture import mixtures
+from agentgym_rl.algorithms.restarts import START, Outcome, Starts
 from agentgym_rl.algorithms.rows import PerToken, Row
 from agentgym_rl.data import episode_store
 from agentgym_rl.data.episode import Ending, Episode, Turn
@@ -142,6 +143,16 @@ def relabelled(config: Config) -> Any:
                  for text, action in (first, *others)]  # fmt: skip
         failed.append(replace(outcome(Task("counter", 2), 0, 1), turns=turns, success=False))
     return run.asked, algorithm.relabel(run, 1, [Rollout(episode=each) for each in failed]), algorithm.rows()  # type: ignore[arg-type]
+
+
+def scored(config: Config) -> Any:
+    """Scores of starts that a group with other returns offered before one with equal returns began there."""
+    starts, (lost, won) = Starts(config.algorithm.restarts), [outcome(Task("counter", 1), 0, 1) for _ in range(2)]  # type: ignore[attr-defined]
+    lost.reward, won.reward = 0.0, 1.0
+    starts.observe([Outcome(None, [lost, won], 0)], config.seed, 0)
+    again = [replace(won, tags={START: key}) for key in starts.kept for _ in range(2)]
+    starts.observe([Outcome(again[0].tags[START], again, 0)], config.seed, 1)
+    return [start.score for start in starts.kept.values()]
 
 
 def optimizers(config: Config) -> Any:
@@ -496,7 +507,7 @@ OF_ALGORITHMS: dict[str, dict[str, Entry]] = {
         "restarts.per_task": (1, learning),
         "restarts.temperature": (0.1, learning, "algorithm.steps=6"),
         "restarts.staleness": (1.0, learning, "algorithm.steps=6"),
-        "restarts.rate": (1.0, learning, "algorithm.steps=6"),
+        "restarts.rate": (1.0, scored),
         "restarts.min_prefix": (2, learning),
         "restarts.max_age": (1, learning, "algorithm.steps=6"),
         "restarts.source": ("both", learning),
