@@ -545,7 +545,8 @@ def test_a_teacher_and_second_models_that_learn(tmp_path, monkeypatch):
     assert abs(whole[0]["actor/reverse_kl"]) > 1e-3, "the cloned policy is not its teacher"
     first, second = rows("istar")
     assert first["prm/reward_std"] < 1e-6 < second["prm/reward_std"], "it begins as the policy, and learns"
-    assert first["prm/loss"] == pytest.approx(log(2), abs=0.1) and first["prm/updates"] > 0
+    assert 0.3 < first["prm/loss"] < log(2), "that of the first of its updates is log(2)"
+    assert first["prm/updates"] > 1
     for name, other in (("whole", "again"), ("istar", "istar_again")):
         assert len(rows(name)) == len(rows(other)) == 2 and all(row["prm/pairs"] >= 2 for row in rows(name))
         checkpoints = (tmp_path / name / "checkpoints").glob("global_step_*")
