@@ -25,7 +25,7 @@ from typing import Any
 from agentgym_rl.algorithms.base import LOADED, Metrics, Needs, OnlineAlgorithm, Rollout, Run, Weights
 from agentgym_rl.algorithms.bc import demonstrated
 from agentgym_rl.algorithms.checks import at_least
-from agentgym_rl.algorithms.config import OnlineConfig, operational
+from agentgym_rl.algorithms.config import OnlineConfig, operational, within
 from agentgym_rl.algorithms.hindsight import Hindsight, HindsightConfig
 from agentgym_rl.algorithms.losses.cross_entropy import CROSS_ENTROPY
 from agentgym_rl.algorithms.optimizer import SupervisedOptimizerConfig
@@ -99,9 +99,7 @@ class AgentEvolConfig(OnlineConfig):
         keys = [f"search.{key}" for key in ("exploration", "branches", "resamples")]
         unsearched = {} if self.search.calls else dict.fromkeys(keys, "algorithm.search.calls=0 does not search")
         found = {**super().unused(off_policy=off_policy, environments=environments), **unsearched}
-        if not self.hindsight.max_per_goal:
-            keys = [f"hindsight.{key}" for key in ("weight", "min_turns", "share", "verify")]
-            found |= dict.fromkeys(keys, "algorithm.hindsight.max_per_goal=0 relabels no episode")
+        found |= within("hindsight", self.hindsight.unused())
         if self.gate is Gate.MEAN:
             found["gate_losses"] = "algorithm.gate=mean compares the mean"
         if not self.keep_best:

@@ -18,8 +18,8 @@ shows what one of a panel does.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
 from functools import cached_property
 from random import Random
 
@@ -56,6 +56,13 @@ class HindsightConfig:
         at_least(self, 0, "max_per_goal")
         at_least(self, 1, "min_turns")
         above(self, 0, "weight", "share")
+
+    def unused(self) -> Mapping[str, str]:
+        """Keys that have no effect beside the others, and why."""
+        if self.max_per_goal:
+            return {}
+        others = {key.name for key in fields(self)} - {"max_per_goal"}
+        return dict.fromkeys(others, "algorithm.hindsight.max_per_goal=0 relabels no episode")
 
 
 @dataclass(frozen=True, slots=True)
