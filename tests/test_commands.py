@@ -33,7 +33,7 @@ pytest.importorskip("verl")
 ELSEWHERE = {
     "an API": r"policy[ =]openai:|--model openai:",
     "another's server": r"--address|HOST",
-    "a model's weights": r"policy[ =](runs/|\./|smollm2)|^agentgym-rl (fetch|export (?!evals))",
+    "a model's weights": r"policy[ =](runs/|\./|smollm2)|^agentgym-rl (fetch|gateway (?!--help)|export (?!evals))",
     "the hub": r"templates Qwen|tasks .*AgentGym/",
     "another's files": r"textcraft_train|data=|-o sites=|lmrlgym|executer_logs|evaluated/|pairs\.json --env"
     r"|collect mcp",
