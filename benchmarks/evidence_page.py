@@ -168,11 +168,11 @@ def notes(study_name: str, rows: Rows) -> Iterator[str]:
     if not DESIGNS[study_name].claims:
         yield "No claim was named beforehand."
     elif not there <= set(design):
-        yield f"They are older than the design (`benchmarks/claims.yaml`), with other seeds than its {len(design)}."
+        yield f"They are older than the design, with other seeds than its {len(design)}."
     elif len(there) < len(design):
         yield f"{len(there)} of the design's {len(design)} seeds."
     if any(len(found) < 3 for row in rows for found in row["success"].values()):
-        yield "Outcomes by task are not kept in them: intervals take the most that tasks can add."
+        yield "They lack outcomes by task: intervals take the most that tasks can add."
 
 
 def page(path: Path, text: str, every: Mapping[str, Rows]) -> str:

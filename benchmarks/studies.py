@@ -105,7 +105,6 @@ ALGORITHMS = Study(
             Ordering("dynamic > uniform", "evol_dynamic", "evol"),
         ],
         "rl": [
-            *(Ordering(f"{arm} > BC", arm, "bc") for arm in RL),
             *(Ordering(f"{arm} > GRPO's control", arm, "grpo/control") for arm in RL),
             Ordering("AgentEvol > GRPO", "evol", "grpo"),
         ],
