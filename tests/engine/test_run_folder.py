@@ -1,5 +1,6 @@
 """A run's folder: refused when it is another's, resumed when it is its own, complete when it is finished."""
 
+import hashlib
 import json
 import os
 import shutil
@@ -320,6 +321,17 @@ def test_train_refuses_the_folder_of_another_run(toy_recipes):
     result = command("run.resume=false")
     assert result.exit_code == 2 and "already holds a run" in result.stderr
     assert (toy_recipes / "state.json").is_file() and not (toy_recipes / "summary.json").exists()
+
+
+@pytest.mark.parametrize("key", ["rollout.playbook", "rollout.exemplars", "envs.counter.demonstrations_file"])
+def test_a_file_that_has_changed_makes_another_run(toy_recipes, tmp_path, key):
+    file = tmp_path / "named.json"
+    file.write_text("before")
+    started(toy_recipes, f"{key}={file}")
+    file.write_text("after")
+    before, after = (hashlib.sha256(text.encode()).hexdigest() for text in ("before", "after"))
+    with pytest.raises(RunFolderError, match=f"named.json={before} there, {after} here"):
+        started(toy_recipes, f"{key}={file}")
 
 
 class Reached(Exception):

@@ -27,6 +27,7 @@ from agentgym_rl.engine.recipe import budget, gpus
 from agentgym_rl.engine.recipe import overrides as words
 from agentgym_rl.engine.recipe.choices import KINDS, Choices, installed
 from agentgym_rl.engine.recipe.config import Config, PretrainedModelConfig, TinyModelConfig
+from agentgym_rl.engine.recipe.digest import named_files
 from agentgym_rl.engine.recipe.resolved import Resolved
 from agentgym_rl.engine.recipe.schema import CHOSEN, RecipeError, explain, nearest, schema, to_dict, typed
 from agentgym_rl.engine.recipe.unused import check_unused
@@ -292,8 +293,12 @@ def _is_tiny(composed: DictConfig) -> bool:
 
 
 def identity(config: Config) -> str:
-    """The identity of a run, as YAML: every key that changes what is learned, and none that is operational."""
-    return OmegaConf.to_yaml(OmegaConf.create(to_dict(config, operational=False)))
+    """The identity of a run, as YAML: every key that changes what is learned, none that is operational, and digests of
+    the files that they name.
+    """
+    settings = to_dict(config, operational=False)
+    files = named_files(settings)
+    return OmegaConf.to_yaml(OmegaConf.create(settings | ({"files": files} if files else {})))
 
 
 def to_yaml(config: Config) -> str:

@@ -6,19 +6,20 @@ import ast
 import hashlib
 import inspect
 import json
+import os
 import subprocess
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 import agentgym_rl.envs as env_code
-from agentgym_rl.data.files import on_hub
 from agentgym_rl.engine.recipe.config import Config
 from agentgym_rl.engine.recipe.schema import to_dict
 from agentgym_rl.envs.registry import env_class
+from agentgym_rl.eval.evaluation.rules import flat
 
 PACKAGES = (
     "agentgym-rl",
@@ -53,15 +54,10 @@ def digest(config: Config, *, cloned: bool) -> str:
         "action_format": config.rollout.action_format,
     }
     if cloned:
-        named = [config.cloning.mix_file, *(env.demonstrations_file for env in config.envs.values())]
-        files = [file for file in named if file is not None]
-        files += filter(None, [config.rollout.playbook, config.rollout.exemplars])
         parts |= {
             "cloning": run["cloning"],
             "rollout": run["rollout"],
-            "files": {
-                file: None if on_hub(file) else hashlib.sha256(Path(file).read_bytes()).hexdigest() for file in files
-            },
+            "files": named_files(run),
             "workers": [config.engine.device, config.engine.workers * config.engine.nodes],
             "bfloat16": config.engine.bfloat16,
             "verl": config.verl,
@@ -69,6 +65,12 @@ def digest(config: Config, *, cloned: bool) -> str:
         }
     text = json.dumps([parts, envs], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+def named_files(settings: Mapping[str, Any]) -> dict[str, str]:
+    """SHA-256 of every file of this machine that a setting names, such as demonstrations, a playbook or item ids."""
+    named = sorted({value for _, value in flat(settings) if isinstance(value, str) and Path(value).suffix})
+    return {name: hashlib.sha256(Path(name).read_bytes()).hexdigest() for name in named if os.path.isfile(name)}
 
 
 def versions() -> dict[str, str]:
