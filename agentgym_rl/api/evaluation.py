@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from agentgym_rl.api import request as requests
 from agentgym_rl.api.frames import episode_frame, frame
 from agentgym_rl.api.policies import check_samples, closing, open_policy, rules_of
-from agentgym_rl.api.request import Request
+from agentgym_rl.api.request import EvalRequest, Request
 from agentgym_rl.data import episode_store
 from agentgym_rl.data.episode import Episode
 from agentgym_rl.data.episode_schema import Summary
@@ -168,7 +168,7 @@ def evaluate(
         EnvError: an environment cannot run.
     """
     opened = None if isinstance(policy, str) else policy if isinstance(policy, Policy) else Function(policy)
-    request: Request = requests.of({"panel": panel, "policy": policy if opened is None else opened.name, **keys})
+    request: EvalRequest = requests.of({"panel": panel, "policy": policy if opened is None else opened.name, **keys})
 
     def work() -> Evaluation:
         if opened is None or request.out is not None:
@@ -192,7 +192,7 @@ class Prepared:
     policy: Policy
     out: Path
     """Folder of the result."""
-    request: Request
+    request: EvalRequest
     host: EnvHost
 
     def run(self, progress: Progress | None = None) -> Result:
@@ -206,7 +206,7 @@ class Prepared:
 
 
 def prepare(
-    request: Request,
+    request: EvalRequest,
     host: EnvHost | None = None,
     policy: Policy | None = None,
     fetch: Callable[[str], str] = pretrained.local,
@@ -238,11 +238,11 @@ def prepare(
     marked = "" if request.playbook is None else f"-playbook-{playbook.digest}"
     if opened.exemplars is not None:
         marked += f"-exemplars{request.nearest}-{opened.exemplars.digest}"
-    out = request.out or Path("evals") / suite.digest / (slug(request) + marked)
+    out = request.out or Path("evals") / suite.digest / (slug(request, request.policy, request.harness) + marked)
     return Prepared(plan, opened, out, request, host)
 
 
-def without_playbook(request: Request) -> Request:
+def without_playbook(request: EvalRequest) -> EvalRequest:
     """The same evaluation of a model that reads no playbook."""
     return replace(request, playbook=None, out=request.out and request.out / "without")
 
@@ -295,7 +295,7 @@ def _policy(request: Request, rules: Rules) -> Policy:
     )  # fmt: skip
 
 
-def _with_harness(request: Request, policy: Policy) -> Policy:
+def _with_harness(request: EvalRequest, policy: Policy) -> Policy:
     """The policy, or the harness whose model it is."""
     if request.harness is None:
         return policy
@@ -306,9 +306,9 @@ def _with_harness(request: Request, policy: Policy) -> Policy:
     return HarnessPolicy(Harness.named(request.harness), policy, request.seed)
 
 
-def slug(request: Request) -> str:
-    """Names the folder of a result."""
-    named = " ".join(filter(None, (request.policy.removeprefix("openai:"), request.harness)))
+def slug(request: Request, *names: str | None) -> str:
+    """Names the folder of a result of policy and harness."""
+    named = " ".join(filter(None, names)).removeprefix("openai:")
     name = re.sub(r"[^A-Za-z0-9.]+", "_", named).strip("_")
     return f"{name}-n{request.samples}-t{request.temperature:g}-seed{request.seed}"
 

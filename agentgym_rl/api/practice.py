@@ -13,7 +13,7 @@ from agentgym_rl.algorithms.checks import above, at_least
 from agentgym_rl.api import evaluation
 from agentgym_rl.api.evaluation import Prepared
 from agentgym_rl.api.policies import open_policy
-from agentgym_rl.api.request import Request
+from agentgym_rl.api.request import EvalRequest, Request
 from agentgym_rl.data.files import alone
 from agentgym_rl.engine.run.local_model import folder_of
 from agentgym_rl.envs.core import Task
@@ -52,8 +52,6 @@ class LearnRequest(Request):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.harness is not None:
-            raise ValueError("harness= is a key of eval; what a program's model learns in words is not built")
         if self.writer_price is not None and len(self.writer_price) != 2:
             raise ValueError("writer_price= takes two numbers, like writer_price=0.15,0.60")
         at_least(self, 1, "epochs", "tasks", "experiences", "most", "tokens")
@@ -101,7 +99,7 @@ class Practice:
         same = {name.name: getattr(given, name.name) for name in fields(Request)}
         for file, folder in ((None, "without"), (self.out / NAME, f"with-{digest}")):
             own = {"panel": given.validation, "samples": 1, "temperature": 0.0, "playbook": file}
-            request = Request(**{**same, **own, "out": self.out / "validation" / folder})
+            request = EvalRequest(**{**same, **own, "out": self.out / "validation" / folder})
             prepared = evaluation.prepare(request, self.learner.host, fetch=fetch)
             if isinstance(prepared.policy, ChatModel):
                 prepared.policy.beside = tuple(paid)
@@ -139,7 +137,7 @@ def prepare(
     )  # fmt: skip
     learner = Learner(
         course=course, policy=policy, writer=writer, host=host, giveaways=_giveaways([suite, held_out], rules, host),
-        folder=request.out or Path("playbooks") / suite.digest / evaluation.slug(request),
+        folder=request.out or Path("playbooks") / suite.digest / evaluation.slug(request, request.policy),
         concurrency=16 if request.concurrency is None else request.concurrency,
     )  # fmt: skip
     return Practice(learner, request)

@@ -27,7 +27,10 @@ _LISTS = ("price", "writer_price", "without")
 
 @dataclass(kw_only=True)
 class Request:
-    """What to evaluate. Rules that are left out are those of a run's weights or panels, or the environments' own."""
+    """Which episodes to run, with which policy.
+
+    Rules that are left out are those of a run's weights or panels, or the environments' own.
+    """
 
     panel: str = MISSING
     policy: str = MISSING
@@ -55,8 +58,6 @@ class Request:
     exemplars: Path | None = None
     """Solved episodes, of which a model reads the ``nearest`` to its task."""
     nearest: int = 2
-    harness: str | None = None
-    """A program, or ``module:function``, that runs the episodes with the policy as its model."""
     out: Path | None = None
     options: dict[str, dict[str, Any]] = field(default_factory=dict)
     """Options of environment classes, by environment."""
@@ -74,7 +75,15 @@ class Request:
             raise ValueError(f"seed={self.seed} is below 0; give 0 or more")
 
 
-def read(arguments: list[str], kind: type[R] = Request) -> R:  # type: ignore[assignment]
+@dataclass(kw_only=True)
+class EvalRequest(Request):
+    """What to evaluate."""
+
+    harness: str | None = None
+    """A program, or ``module:function``, that runs the episodes with the policy as its model."""
+
+
+def read(arguments: list[str], kind: type[R] = EvalRequest) -> R:  # type: ignore[assignment]
     """The request that ``KEY=VALUE`` texts make.
 
     Raises:
@@ -98,7 +107,7 @@ def read(arguments: list[str], kind: type[R] = Request) -> R:  # type: ignore[as
     return _whole(config, kind)
 
 
-def of(values: Mapping[str, Any], kind: type[R] = Request) -> R:  # type: ignore[assignment]
+def of(values: Mapping[str, Any], kind: type[R] = EvalRequest) -> R:  # type: ignore[assignment]
     """The request that values make; ``options`` is a mapping of environments to their options.
 
     Raises:

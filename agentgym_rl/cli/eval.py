@@ -11,7 +11,7 @@ import typer
 from agentgym_rl.cli import common
 
 if TYPE_CHECKING:
-    from agentgym_rl.api.request import Request
+    from agentgym_rl.api.request import EvalRequest
     from agentgym_rl.envs.hosts import EnvHost
     from agentgym_rl.eval.evaluation.result import Result
     from agentgym_rl.eval.evaluation.suite import Suite
@@ -41,7 +41,7 @@ def command(
     _evaluate(read(arguments or []), common.place(host, address, token_env), as_json)
 
 
-def _evaluate(request: Request, host: EnvHost, as_json: bool) -> None:
+def _evaluate(request: EvalRequest, host: EnvHost, as_json: bool) -> None:
     from agentgym_rl.api.evaluation import without_playbook
 
     if request.playbook is None:
@@ -53,7 +53,7 @@ def _evaluate(request: Request, host: EnvHost, as_json: bool) -> None:
         _compare(str(plain), str(read), as_json, ("without", "with the playbook"))
 
 
-def _evaluate_one(request: Request, host: EnvHost, as_json: bool) -> Path:
+def _evaluate_one(request: EvalRequest, host: EnvHost, as_json: bool) -> Path:
     """Evaluate, and print what was found; returns the folder of the result."""
     from agentgym_rl.api.evaluation import prepare
     from agentgym_rl.cli.policy import fetched

@@ -319,11 +319,6 @@ def test_an_empty_playbook_is_a_plain_evaluation():
     assert (found["plan"], found["outcomes"]) == (plain["plan"], plain["outcomes"])
 
 
-def test_a_harness_is_refused():
-    with pytest.raises(ValueError, match="harness= is a key of eval"):
-        LearnRequest(panel="counter:test", policy="openai:m@http://h", writer="openai:m@http://h", harness="true")
-
-
 def test_what_reads_no_playbook_is_refused():
     Playbook().write(Path("empty.json"))
     done = CliRunner().invoke(app, ["eval", "panel=counter:test:2", "policy=oracle", "playbook=empty.json"])
