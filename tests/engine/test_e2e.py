@@ -85,20 +85,9 @@ def check_policy_steps(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return trained
 
 
-@pytest.fixture
-def example_algorithms(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The algorithms of ``examples/add_an_algorithm``, installed for this process's children."""
-    site = tmp_path / "site"
-    options = "--no-deps", "--no-build-isolation", "--no-index", "--disable-pip-version-check"
-    package = Path(__file__).parents[2] / "examples" / "add_an_algorithm"
-    install = [sys.executable, "-m", "pip", "install", "-q", "--target", str(site), *options, str(package)]
-    subprocess.run(install, check=True, timeout=120)
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, [str(site), os.environ.get("PYTHONPATH")])))
-    return ["late_turns", "prefer_then_imitate"]
-
-
-def test_all_algorithms_without_a_critic_share_one_engine(tmp_path: Path, example_algorithms: list[str]) -> None:
-    words = ["agentevol", "grpo", "exit", "reinforce_pp", "gigpo", "dpo", *example_algorithms]
+@pytest.mark.usefixtures("example_packages")
+def test_all_algorithms_without_a_critic_share_one_engine(tmp_path: Path) -> None:
+    words = ["agentevol", "grpo", "exit", "reinforce_pp", "gigpo", "dpo", "late_turns", "prefer_then_imitate"]
     out = sweep(tmp_path, f"algorithm={','.join(words)}", "run.evaluate_untrained=false", "run.control=true",
                 "cloning.observation_weight=0.5", "algorithm.epochs=2", "mixture=dynamic")  # fmt: skip
     assert out.count("engine ready") == 1

@@ -7,7 +7,7 @@ import math
 from pathlib import Path
 
 import pytest
-from test_e2e import example_algorithms, metrics, summary, sweep  # noqa: F401
+from test_e2e import metrics, summary, sweep
 
 from agentgym_rl.data import episode_store
 from agentgym_rl.data.episode import prefaced
@@ -18,7 +18,8 @@ pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
 NAMES = ("playbook", "hindsight", "next_state")
 
 
-def test_examples_train(tmp_path: Path, example_algorithms: list[str]) -> None:  # noqa: F811
+@pytest.mark.usefixtures("example_packages")
+def test_examples_train(tmp_path: Path) -> None:
     out = sweep(tmp_path, f"algorithm={','.join(NAMES)}", "run.evaluate_untrained=false", "run.greedy=false")
     assert out.count("engine ready") == 1
     for name in NAMES:
