@@ -114,6 +114,10 @@ def assistant(content: str, calls: Sequence[ToolCall] = ()) -> ChatMessage:
     return message
 
 
+_canonical = json.JSONEncoder(sort_keys=True).encode
+"""The same text for equal values."""
+
+
 def key_of(message: ChatMessage) -> bytes:
     """Identifies a message. The assistant's is known by its words, without space around them, and its calls.
 
@@ -123,15 +127,20 @@ def key_of(message: ChatMessage) -> bytes:
     if message["role"] == "assistant":
         functions = [call["function"] for call in message.get("tool_calls", ())]
         known = ["assistant", message["content"].strip(), functions]
-    return json.dumps(known, sort_keys=True).encode()
+    return _canonical(known).encode()
 
 
 def digests(messages: Sequence[ChatMessage], tools: Sequence[Mapping[str, Any]]) -> Iterator[bytes]:
     """A digest of the tools and the conversation up to each message; equal ones have equal digests."""
-    digest = sha256(json.dumps(tools, sort_keys=True).encode())
+    digest = sha256(_canonical(tools).encode()).digest()
     for message in messages:
-        digest.update(b"\0" + key_of(message))
-        yield digest.digest()
+        digest = following(digest, key_of(message))
+        yield digest
+
+
+def following(conversation: bytes, message: bytes) -> bytes:
+    """The digest of a conversation, given by its own, with a further message, given by its key."""
+    return sha256(conversation + message).digest()
 
 
 # reading
@@ -171,7 +180,8 @@ def plain_json(value: dict[str, Any]) -> dict[str, Any]:
 def deeper(value: Any, levels: int) -> bool:
     """Whether a value of JSON has more than so many levels of lists and objects."""
     level = [value]
-    for _ in range(levels):
+    while level and levels:
+        levels -= 1
         lists = [each.values() if isinstance(each, dict) else each for each in level if isinstance(each, dict | list)]
         level = [inner for each in lists for inner in each]
     return bool(level)

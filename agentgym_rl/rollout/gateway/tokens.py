@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from functools import cached_property
+from functools import lru_cache
 from typing import Any
 from uuid import uuid4
 
@@ -13,7 +13,7 @@ from agentgym_rl.rollout.folding import Segment
 from agentgym_rl.rollout.gateway.chat import Sampled
 from agentgym_rl.rollout.gateway.plain import plain
 from agentgym_rl.rollout.gateway.reading import before, parts
-from agentgym_rl.rollout.gateway.request import ChatMessage, Finish, Refusal, Reply, Request, digests, key_of
+from agentgym_rl.rollout.gateway.request import ChatMessage, Finish, Refusal, Reply, Request, digests, following, key_of
 from agentgym_rl.rollout.gateway.tree import Place, Tree
 from agentgym_rl.rollout.growth import rendered
 from agentgym_rl.rollout.loop import Aborted
@@ -80,14 +80,16 @@ class TokenChat:
         return self.tree.segments
 
     async def sample(self, request: Request, room: int) -> Sampled:
-        place, prompt = await self._prompt(request)
+        conversations = list(digests(request.messages, request.tools))
+        place, prompt = await self._prompt(request, conversations)
         left = self.response_limit - (len(prompt) - self.tree.prompt_tokens(place, prompt))
         if left < 1:
             raise NoResponse(
                 Ending.CONTEXT_LIMIT, f"the conversation has {len(prompt)} tokens, and no reply would fit behind them"
             )
         ids, log_probs, finish, stopped_by = await self._generate(prompt, min(room, left), request.stop)
-        text = before(self._text(ids), request.stop)[0]
+        whole = self._text(ids)
+        text = before(whole, request.stop)[0]
         opened = self._text(prompt[-8:]).rstrip().endswith(OPEN)
         thought, content, calls, finish = parts(text, request.tools, finish, opened)
         reply = Reply(
@@ -97,11 +99,11 @@ class TokenChat:
 
         def keep() -> Response:
             where = self.tree.add(place, prompt, ids, log_probs)
-            *_, conversation = digests([*request.messages, reply.message], request.tools)
-            self._places[conversation] = where
-            self._said[key_of(reply.message)] = ids
+            message = key_of(reply.message)
+            self._places[following(conversations[-1], message)] = where
+            self._said[message] = ids
             return Response(
-                self._text(ids), where.span, where.segment, log_prob=sum(log_probs), finish_reason=finish,
+                whole, where.span, where.segment, log_prob=sum(log_probs), finish_reason=finish,
                 pieces=[piece_of(self.tokenizer, token) for token in ids],
                 log_probs=[round(value, 4) for value in log_probs],
             )  # fmt: skip
@@ -110,9 +112,9 @@ class TokenChat:
 
     # prompts
 
-    async def _prompt(self, request: Request) -> tuple[Place | None, list[int]]:
+    async def _prompt(self, request: Request, conversations: Sequence[bytes]) -> tuple[Place | None, list[int]]:
         """The response that a request goes on from, and all tokens before the next one."""
-        places = [self._places.get(digest) for digest in digests(request.messages, request.tools)]
+        places = [self._places.get(digest) for digest in conversations]
         known = max((at for at, place in enumerate(places, start=1) if place is not None), default=0)
         place = places[known - 1] if known else None
         rest, ids = request.messages[known:], self.tree.ids(place)
@@ -139,22 +141,11 @@ class TokenChat:
 
     def _behind(self, ids: list[int], messages: Sequence[ChatMessage], tools: Sequence[Mapping[str, Any]]) -> list[int]:
         """The tokens with messages and the opening of a response behind them."""
-        if not self._knows_tools:
+        if not _renders_tools(self.tokenizer):
             messages, tools = plain(messages, () if ids else tools), ()
         if not ids:
             return rendered(self.builder, messages, add_generation_prompt=True, tools=tools)
         return list(self.builder.merge_context_tokens([], messages, ids).token_ids)
-
-    @cached_property
-    def _knows_tools(self) -> bool:
-        """Whether the chat template renders tools."""
-        try:
-            with_tool, without = (
-                rendered(self.builder, [ASKED], add_generation_prompt=True, tools=tools) for tools in ([PROBE], [])
-            )
-        except Exception:  # noqa: BLE001 - a template that fails on tools knows none
-            return False
-        return with_tool != without
 
     # tokens
 
@@ -181,15 +172,29 @@ class TokenChat:
         if stop and (stopped_by := before(self._text(ids), stop)[1]) is not None:
             end = _first(len(ids), lambda number: before(self._text(ids[:number]), stop)[1] is not None)
             return ids[:end], log_probs[:end], "stop", stopped_by
-        return ids, log_probs, "length" if len(ids) >= room and ids[-1] not in self._ends else "stop", None
-
-    @cached_property
-    def _ends(self) -> set[int]:
-        return {end_of_turn(self.tokenizer), int(self.tokenizer.eos_token_id)}
+        return ids, log_probs, "length" if len(ids) >= room and ids[-1] not in _ends(self.tokenizer) else "stop", None
 
     def _text(self, ids: Sequence[int]) -> str:
         text: str = self.tokenizer.decode(list(ids), skip_special_tokens=True)
         return text
+
+
+@lru_cache(maxsize=32)
+def _renders_tools(tokenizer: Any) -> bool:
+    """Whether the chat template renders tools."""
+    try:
+        with_tool, without = (
+            tokenizer.apply_chat_template([ASKED], tools=tools, tokenize=False) for tools in ([PROBE], None)
+        )
+    except Exception:  # noqa: BLE001 - a template that fails on tools knows none
+        return False
+    return bool(with_tool != without)
+
+
+@lru_cache(maxsize=32)
+def _ends(tokenizer: Any) -> frozenset[int]:
+    """The tokens that end a response."""
+    return frozenset({end_of_turn(tokenizer), int(tokenizer.eos_token_id)})
 
 
 def _first(most: int, holds: Callable[[int], bool]) -> int:
