@@ -71,6 +71,8 @@ class Response:
     """Responses that the model generated to arrive at this one: 0 where it was replayed."""
     finish_reason: str | None = None
     """Why the model stopped, in the words of its API; None where it does not say."""
+    counted: tuple[int, int] = (0, 0)
+    """Tokens of its request and its own, as the model's API counts them; 0 where it does not."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "text", encodable(self.text))

@@ -21,7 +21,7 @@ import pytest
 
 pytest.importorskip("torch")
 
-from harness import CLONED, HERE, Run, in_group, metrics, same_training, servers, state
+from harness import CLONED, HERE, Run, in_group, metrics, played, same_training, servers, state
 
 from agentgym_rl.data import episode_store
 from agentgym_rl.data.episode import Ending
@@ -30,8 +30,15 @@ pytestmark = [pytest.mark.chaos, pytest.mark.timeout(1500)]
 in_ci = pytest.mark.e2e
 
 STEPS = 16
-GRPO = ("algorithm=grpo", f"algorithm.steps={STEPS}")
-EVOLVE = ("algorithm=agentevol", "algorithm.steps=2", "algorithm.tasks_per_step=40", "algorithm.samples_per_task=2")
+HARNESS = (
+    f"envs.textcraft.harness.command='sh {HERE.parent}/harnesses/curl_agent.sh'",
+    "envs.textcraft.harness.grade_file=reward.txt",
+)
+"""A program plays one of the environments, through the gateway."""
+GRPO = ("algorithm=grpo", f"algorithm.steps={STEPS}", *HARNESS)
+EVOLVE = (
+    "algorithm=agentevol", "algorithm.steps=2", "algorithm.tasks_per_step=40", "algorithm.samples_per_task=2", *HARNESS,
+)  # fmt: skip
 KILLED = 60.0
 """Most seconds from a fault to the end of the run."""
 GONE = 20.0
@@ -135,6 +142,9 @@ def test_a_run_that_was_broken_again_and_again_is_the_undisturbed_one(
 ) -> None:
     Run(place / "killed", *GRPO, cache).finish()
     assert same_training(undisturbed, place / "killed", "grpo") > STEPS
+    steps = [row["step"] for row in metrics(undisturbed) if "stage/grpo" in row and "env/maze/share" in row]
+    answers = [said for step in steps for _, item, _, said, _ in played(undisturbed, step) if "textcraft" in item]
+    assert answers and all(len(said) == 1 for said in answers), "the program asks once"
 
 
 @pytest.mark.parametrize("phase", ["exploration", "filter", "learning"])

@@ -83,6 +83,15 @@ REFUSED = [
         "algorithm=dpo needs whole conversations, which the harness of envs.counter may edit",
     ),
     (
+        [
+            "experiment=counter",
+            "envs.counter.harness.command=python",
+            "algorithm=agentevol",
+            "algorithm.hindsight.max_per_goal=1",
+        ],
+        "algorithm.hindsight.max_per_goal needs whole conversations, which the harness of envs.counter may edit",
+    ),
+    (
         ["experiment=counter", "envs.counter.harness.command=python", "rollout.context=window"],
         "rollout.context=window does not reach envs.counter, whose harness keeps its conversation itself",
     ),

@@ -13,13 +13,13 @@ from agentgym_rl.rollout.gateway.session import Limits
 from agentgym_rl.rollout.gateway.texts import TextChat
 
 
-def says(*texts, seconds=0.0):
-    """A chat whose model gives these replies in turn, the last one over and over."""
+def says(*texts, seconds=0.0, counted=(0, 0)):
+    """A chat whose model gives these replies in turn, the last one over and over; its API counts so many tokens."""
     waiting = list(texts)
 
     async def ask(messages, room):
         await asyncio.sleep(seconds)
-        return Response(waiting.pop(0) if len(waiting) > 1 else waiting[0])
+        return Response(waiting.pop(0) if len(waiting) > 1 else waiting[0], counted=counted)
 
     return TextChat(ask)
 

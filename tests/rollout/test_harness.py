@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
+from chat_server import ChatServer
 from gateways import echo, failing, says
 
 from agentgym_rl.api.evaluation import evaluate
@@ -145,6 +146,20 @@ def test_a_limit_of_turns_ends_the_episode_which_counts(script):
     assert (episode.ending, episode.reward, len(episode.turns)) == (Ending.TURN_LIMIT, 0, 2)
     graded = run(loop, max_turns=2, grade_command=["true"])
     assert (graded.ending, graded.reward) == (Ending.TURN_LIMIT, 1)
+
+
+def test_a_limit_of_tokens_ends_the_episode_which_counts(script):
+    """The harness sees its code; an API's tokens are those that it counts."""
+    code = """
+    from urllib.error import HTTPError
+    try:
+        while True: ask("again")
+    except HTTPError as error:
+        print(json.load(error)["error"]["code"], file=open("code", "w"))
+    """
+    seen = [sys.executable, "-c", "assert open('code').read() == 'token_limit\\n'"]
+    episode = run(script(code), says("hello", counted=(9, 4)), max_tokens=8, grade_command=seen)
+    assert (episode.ending, episode.reward, len(episode.turns)) == (Ending.CONTEXT_LIMIT, 1, 2)
 
 
 def test_memory_is_limited(script):
@@ -338,6 +353,17 @@ def test_a_harness_is_evaluated_like_any_policy(script):
     assert found.records[0].max_turns == make("maze").spec.max_turns
     assert "agent.py with <lambda>" in str(found)
     assert read(["panel=maze:test", "policy=oracle", "harness=python agent.py"]).harness == "python agent.py"
+
+
+def test_a_harness_is_evaluated_with_a_model_behind_an_api(script, monkeypatch):
+    pytest.importorskip("openai")
+    monkeypatch.setenv("OPENAI_API_KEY", "x")
+    command = script('reward(float(ask(task["goal"]) == "hello"))')
+    keys = {"samples": 1, "concurrency": 2, "temperature": 1, "harness": shlex.join(command)}
+    server = ChatServer(lambda messages: "hello")
+    found = asyncio.run(server.during(lambda name: asyncio.to_thread(evaluate, name, "maze:test:2", **keys)))
+    assert (found.success.value, len(server.requests)) == (1, 2)
+    assert all(request["messages"][0]["content"] for request in server.requests)
 
 
 def test_a_function_is_evaluated_by_its_name(functions):

@@ -76,10 +76,9 @@ def _check_harnesses(run: Resolved) -> None:
     for name in run.harnesses:
         if find_spec("uvicorn") is None:
             raise missing(f"envs.{name}.harness", "uvicorn", "serve")
-        if run.needs.full_context is not None:
+        if key := run.needs.full_context or run.needs.replays or run.needs.relabels:
             raise RecipeError(
-                f"{run.needs.full_context} needs whole conversations, which the harness of envs.{name} may edit; "
-                "choose another algorithm"
+                f"{key} needs whole conversations, which the harness of envs.{name} may edit; choose another algorithm"
             )
         if run.rules.context is not Context.full:
             raise RecipeError(

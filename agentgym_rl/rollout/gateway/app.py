@@ -14,7 +14,7 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.requests import Request as HttpRequest
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import Response
 from starlette.routing import Route
 
 from agentgym_rl.rollout.gateway import anthropic, openai
@@ -40,9 +40,8 @@ class Form:
 OPENAI = Form(openai.read, openai.write, openai.stream, openai.refuse)
 ANTHROPIC = Form(anthropic.read, anthropic.write, anthropic.stream, anthropic.refuse)
 
+Endpoint = Callable[[HttpRequest], Awaitable[Response]]
 Handle = Callable[[Session, HttpRequest], Awaitable[Response]]
-
-
 Open = Callable[[str, Mapping[str, Any]], Session]
 """Opens a session for whoever has a key, by what a body asks for; raises Refusal."""
 
@@ -66,30 +65,32 @@ def create_app(sessions: Sessions, opens: Open | None = None) -> Starlette:
         yield
         sweeping.cancel()
 
-    table = (
-        ("/v1/chat/completions", "POST", OPENAI, lambda session, http: _answer(session, http, OPENAI)),
-        ("/v1/messages", "POST", ANTHROPIC, lambda session, http: _answer(session, http, ANTHROPIC)),
-        ("/v1/models", "GET", OPENAI, _models),
-        ("/reward", "POST", OPENAI, _reward),
+    def of_session(method: str, path: str, form: Form, handle: Handle) -> Route:
+        return Route(f"/sessions/{{id}}{path}", _endpoint(form, partial(_found, sessions, handle)), methods=[method])
+
+    table: tuple[tuple[str, str, Form, Handle], ...] = (
+        ("POST", "/v1/chat/completions", OPENAI, partial(_answer, OPENAI)),
+        ("POST", "/v1/messages", ANTHROPIC, partial(_answer, ANTHROPIC)),
+        ("GET", "/v1/models", OPENAI, _models),
+        ("POST", "/reward", OPENAI, _reward),
     )
     routes = [
-        Route(f"/sessions/{{id}}{prefix}{path}", _endpoint(sessions, form, handle), methods=[method])
-        for path, method, form, handle in table
+        of_session(method, f"{prefix}{path}", form, handle)
+        for method, path, form, handle in table
         for prefix in ("", "/key/{key}")
     ]
-    routes.append(Route("/sessions", _opening(opens or _refused), methods=["POST"]))
+    routes.append(Route("/sessions", _endpoint(OPENAI, partial(_opened, opens or _refused)), methods=["POST"]))
     if opens is not None:
-        routes += [
-            Route("/sessions/{id}", _endpoint(sessions, OPENAI, partial(_closed, sessions)), methods=["DELETE"]),
-        ]
+        routes.append(of_session("DELETE", "", OPENAI, partial(_closed, sessions)))
     return Starlette(routes=routes, lifespan=lifespan, exception_handlers={HTTPException: _lost})
 
 
-def _endpoint(sessions: Sessions, form: Form, handle: Handle) -> Callable[[HttpRequest], Awaitable[Response]]:
+def _endpoint(form: Form, work: Endpoint) -> Endpoint:
+    """Answers a refusal in an API's form, and nothing where the client has left."""
+
     async def endpoint(http: HttpRequest) -> Response:
         try:
-            session = sessions.find(http.path_params["id"], http.path_params.get("key") or _key(http.headers))
-            return await handle(session, http)
+            return await work(http)
         except Refusal as refusal:
             # Both official clients repeat a request after 409 and 5xx, unless they are told not to.
             return _json(form.refuse(refusal), refusal.status, {"x-should-retry": "false"})
@@ -99,23 +100,20 @@ def _endpoint(sessions: Sessions, form: Form, handle: Handle) -> Callable[[HttpR
     return endpoint
 
 
+async def _found(sessions: Sessions, handle: Handle, http: HttpRequest) -> Response:
+    session = sessions.find(http.path_params["id"], http.path_params.get("key") or _key(http.headers))
+    return await handle(session, http)
+
+
 def _refused(key: str, body: Mapping[str, Any]) -> Session:
     raise Refusal("a run opens its sessions itself; `agentgym-rl gateway` serves sessions to others", "no_session", 403)
 
 
-def _opening(opens: Open) -> Callable[[HttpRequest], Awaitable[Response]]:
-    async def endpoint(http: HttpRequest) -> Response:
-        try:
-            session = opens(_key(http.headers), await _body(http))
-        except Refusal as refusal:
-            return _json(openai.refuse(refusal), refusal.status)
-        except ClientDisconnect:
-            return Response(status_code=GONE)
-        address = f"{http.base_url}sessions/{session.id}"
-        found = {"id": session.id, "key": session.key, "base_url": f"{address}/v1", "reward_url": f"{address}/reward"}
-        return _json(found | {"url_with_key": f"{address}/key/{session.key}"})
-
-    return endpoint
+async def _opened(opens: Open, http: HttpRequest) -> Response:
+    session = opens(_key(http.headers), await _body(http))
+    address = f"{http.base_url}sessions/{session.id}"
+    found = {"id": session.id, "key": session.key, "base_url": f"{address}/v1", "reward_url": f"{address}/reward"}
+    return _json(found | {"url_with_key": f"{address}/key/{session.key}"})
 
 
 async def _closed(sessions: Sessions, session: Session, http: HttpRequest) -> Response:
@@ -123,18 +121,18 @@ async def _closed(sessions: Sessions, session: Session, http: HttpRequest) -> Re
     return _json({"reward": session.reward})
 
 
-async def _answer(session: Session, http: HttpRequest, form: Form) -> Response:
+async def _answer(form: Form, session: Session, http: HttpRequest) -> Response:
     request = form.read(await _body(http))
-
-    async def present() -> bool:
-        return not await http.is_disconnected()
-
-    reply = await session.answer(request, present)
+    left = asyncio.ensure_future(http.receive())  # the body has been read: what comes is that the client leaves
+    try:
+        reply = await session.answer(request, lambda: not left.done())
+    finally:
+        left.cancel()
     if reply is None:
         return Response(status_code=GONE)
     headers = {"x-ignored-parameters": ", ".join(request.ignored)} if request.ignored else {}
     if request.stream:
-        return StreamingResponse(_each(form.stream(request, reply)), headers=headers, media_type="text/event-stream")
+        return Response(b"".join(form.stream(request, reply)), headers=headers, media_type="text/event-stream")
     return _json(form.write(request, reply), headers=headers)
 
 
@@ -168,11 +166,6 @@ async def _body(http: HttpRequest) -> dict[str, Any]:
 def _key(headers: Mapping[str, str]) -> str:
     """The key of a request: OpenAI's clients send it as a bearer token, Anthropic's as ``x-api-key``."""
     return headers.get("x-api-key") or headers.get("authorization", "").removeprefix("Bearer ")
-
-
-async def _each(events: Iterator[bytes]) -> AsyncIterator[bytes]:
-    for event in events:
-        yield event
 
 
 def _json(body: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:

@@ -179,12 +179,8 @@ def plain_json(value: dict[str, Any]) -> dict[str, Any]:
 
 def deeper(value: Any, levels: int) -> bool:
     """Whether a value of JSON has more than so many levels of lists and objects."""
-    level = [value]
-    while level and levels:
-        levels -= 1
-        lists = [each.values() if isinstance(each, dict) else each for each in level if isinstance(each, dict | list)]
-        level = [inner for each in lists for inner in each]
-    return bool(level)
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else None
+    return inner is not None and (levels == 0 or any(deeper(each, levels - 1) for each in inner))
 
 
 def text_of(value: Any, where: str, most: int | None = None) -> str:

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import secrets
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from hmac import compare_digest
 
@@ -65,7 +65,7 @@ class Session:
         """Seconds since the last request; 0 while one runs."""
         return 0.0 if self._running else self._clock() - self.used
 
-    async def answer(self, request: Request, present: Callable[[], Awaitable[bool]]) -> Reply | None:
+    async def answer(self, request: Request, present: Callable[[], bool]) -> Reply | None:
         """The model's reply to a request; None, and nothing kept, where nobody is there any more to receive it.
 
         Args:
@@ -81,7 +81,7 @@ class Session:
         asked = self._clock()
         try:
             sampled = await self._sample(request, room)
-            if not await present():
+            if not present():
                 return None
             self._check_open()  # meanwhile the reward may have been told, or another request have failed
             self._keep(request, sampled, asked)

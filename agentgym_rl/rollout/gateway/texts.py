@@ -35,7 +35,11 @@ class TextChat:
         text, stopped_by = before(response.text, request.stop)
         cut = response.finish_reason == "length" and stopped_by is None
         thought, content, calls, finish = parts(text, request.tools, "length" if cut else "stop")
-        reply = Reply(content=content, thought=thought, calls=calls, finish=finish, stopped_by=stopped_by)
+        prompt, completion = response.counted
+        reply = Reply(
+            content=content, thought=thought, calls=calls, finish=finish, stopped_by=stopped_by,
+            prompt_tokens=prompt, completion_tokens=completion,
+        )  # fmt: skip
         return Sampled(reply, lambda: response)
 
 

@@ -128,7 +128,8 @@ class ChatModel(Policy):
             BudgetSpent: nothing was requested, as the limit on the cost is reached.
         """
         answer = await self._reply(messages, seed, max_tokens, self.temperature)
-        return Response(answer.text, finish_reason=answer.finish_reason)
+        counted = answer.prompt_tokens, answer.completion_tokens
+        return Response(answer.text, finish_reason=answer.finish_reason, counted=counted)
 
     async def write(self, messages: Sequence[Message], *, seed: int, temperature: float, max_tokens: int) -> Written:
         """See :meth:`Policy.write`; raises as :meth:`respond`."""
