@@ -144,6 +144,8 @@ class Request:
     samples: int = 1
     max_turns: int | None = None
     """Turn limit of its episodes; None takes the environment's."""
+    temperature: float | None = None
+    """Sampling temperature; None takes ``rollout.temperature``."""
     tags: Mapping[str, Any] = field(default_factory=dict)
     """Copied into its episodes."""
     prefix: Prefix | None = None

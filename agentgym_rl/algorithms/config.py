@@ -41,6 +41,11 @@ class AlgorithmConfig:
         """The keys of its policy updates; None for an algorithm that has none."""
         return None
 
+    @property
+    def updates(self) -> OptimizerConfig:
+        """The settings of its updates."""
+        return OptimizerConfig()
+
     def unused(self, *, off_policy: bool, environments: int) -> Mapping[str, str]:
         """Keys that have no effect beside the others, and why; to set one is an error.
 
@@ -77,6 +82,10 @@ class OnlineConfig(AlgorithmConfig):
     @property
     def online(self) -> OnlineConfig:
         return self
+
+    @property
+    def updates(self) -> OptimizerConfig:
+        return self.optimizer
 
     def unused(self, *, off_policy: bool, environments: int) -> Mapping[str, str]:
         return within("optimizer", self.optimizer.unused())

@@ -1,43 +1,49 @@
 """Observations that follow other actions than the expert's, and then cloning."""
 
 import json
-from dataclasses import replace
-from types import SimpleNamespace
 
 from agentgym_rl.algorithms.base import Request, Rollout
+from agentgym_rl.algorithms.bc import Cloning, CloningConfig
 from agentgym_rl.algorithms.early_experience import Budget, EarlyExperience, EarlyExperienceConfig
 from agentgym_rl.data.episode import Ending, Episode, Turn
 from agentgym_rl.rollout.supervised import Example
 
 SEGMENT = Example([9, 9, 1, 2, 3, 4, 5], [0.0, 0, 1, 1, 0, 1, 1], 2)
+LONG = Example([9, 9, 1, 2, 3, 4, 5, 6, 7, 8], [0.0, 0, 1, 1, 0, 1, 1, 0, 1, 1], 2)
 
 
 def episode(*actions, calls=1, tags=None):
-    spans = [(0, 2), (3, 5)]
+    spans = [(0, 2), (3, 5), (6, 8)]
     turns = [
         Turn(response=action, action=action, observation="", reward=0.0, invalid=False, tokens=span, calls=calls)
         for action, span in zip(actions, spans, strict=False)
     ]
-    return Episode(env="counter", item_id="counter_3", ending=Ending.TERMINATED, reward=1.0, success=True, max_turns=9,
-                   turns=turns, tags=tags or {})  # fmt: skip
+    messages = [{"role": role, "content": "start"} for _ in turns for role in ("user", "assistant")]
+    return Episode(messages=messages, env="counter", item_id="counter_3", ending=Ending.TERMINATED, reward=1.0, success=True,
+                   max_turns=9, turns=turns, tags=tags or {})  # fmt: skip
 
 
 class ScriptedRun:
     seed, observation_weight, learn_invalid = 1, 0.0, True
 
-    def __init__(self, shown=2, action="other"):
+    def __init__(self, shown=2, action="other", sees=""):
         self.demonstrations = [Rollout(episode=episode("say 1", "say 2"), segments=[SEGMENT]) for _ in range(shown)]
-        self.action, self.asked, self.learned = action, [], []
+        self.action, self.sees, self.asked, self.learned, self.general = action, sees, [], [], []
 
     def request(self, number, task, **fields):
         return Request(task=task, **fields)
 
     def rollouts(self, requests, label, *, resumable):
         self.asked += requests
-        return [
-            Rollout(episode=episode(self.action, "more", tags=dict(one.tags)), segments=[SEGMENT])
-            for one in requests for _ in range(one.samples)
-        ]  # fmt: skip
+        return [self.rollout(request) for request in requests for _ in range(request.samples)]
+
+    def rollout(self, request):
+        """Its replayed turns, with what they now lead to, and two of the policy."""
+        said = [each.text for each in request.prefix.responses]
+        found = episode(*said, self.action, "more", tags=dict(request.tags))
+        for turn in found.turns[: len(said)]:
+            turn.observation = self.sees
+        return Rollout(episode=found, segments=[LONG])
 
     def learn(self, rows, loss, **passes):
         self.learned.append((list(rows), passes))
@@ -62,37 +68,77 @@ def test_branches_leave_the_expert_at_every_state():
     assert len(few.asked) == 1
 
 
-def test_the_weights_are_on_observations_alone():
-    run = ScriptedRun()
+def test_the_weights_are_on_the_observation_alone():
+    run = ScriptedRun(shown=1)
     algorithm, _ = run_of(run, alternatives=1)
-    assert len(algorithm.observed) == 2 + 4
-    assert {tuple(row.streams["cross_entropy"]) for row in algorithm.observed} == {(0, 0, 0, 0, 1, 0, 0)}
-    assert len(run_of(ScriptedRun(), alternatives=1, include_expert=False)[0].observed) == 4
+    assert [row.segment.input_ids for row in algorithm.branches] == [LONG.input_ids[:5], LONG.input_ids[:8]]
+    assert [[*row.streams["cross_entropy"]] for row in algorithm.branches] == [[0] * 4 + [1], [0] * 7 + [1]]
+    world = run.learned[0][0]
+    assert world[0].segment == SEGMENT and world[1:] == algorithm.branches
+    apart = ScriptedRun(shown=1)
+    run_of(apart, alternatives=1, include_expert=False)
+    assert apart.learned[0][0] == algorithm.branches
 
 
-def test_a_branch_that_repeats_the_expert_or_ends_is_none():
-    run = ScriptedRun(shown=1, action="say 1")
-    algorithm, (found, *_) = run_of(run, alternatives=1, include_expert=False)
-    assert len(algorithm.observed) == 1 and found == {"ee/branches": 2, "ee/without_example": 1}
+def counted(run):
+    _, (found, *_) = run_of(run, alternatives=1)
+    return {name: count for name, count in found.items() if count}
 
 
-def test_without_alternatives_it_learns_the_observations_of_demonstrations():
-    run = ScriptedRun()
-    run_of(run, alternatives=0, budget=Budget.EXTRA, epochs=1)
+def test_a_branch_without_an_example_is_counted():
+    assert counted(ScriptedRun(1)) == {"ee/branches": 2, "ee/examples": 2}
+    assert counted(ScriptedRun(1, "say 1")) == {"ee/branches": 2, "ee/examples": 1, "ee/repeated": 1}
+    assert counted(ScriptedRun(1, sees="other")) == {"ee/branches": 2, "ee/examples": 1, "ee/diverged": 1}
+    short, lost = ScriptedRun(1), ScriptedRun(1)
+    short.rollout = lambda request: cut_short(ScriptedRun.rollout(short, request))
+    assert counted(short) == {"ee/branches": 2, "ee/ended": 2}
+    lost.rollout = lambda request: Rollout(episode=ScriptedRun.rollout(lost, request).episode)
+    assert counted(lost) == {"ee/branches": 2, "ee/lost": 2}
+
+
+def cut_short(rollout):
+    rollout.episode.turns.pop()
+    del rollout.episode.messages[-2:]
+    return rollout
+
+
+def test_without_alternatives_it_is_cloning_with_weight_on_observations_alone():
+    run, cloning = ScriptedRun(shown=5), ScriptedRun(shown=5)
+    keys = {"lr": 0.1, "mini_batch_trajectories": 2}
+    run_of(run, alternatives=0, iwm_lr=0.1, budget=Budget.EXTRA, epochs=1, **keys)
+    cloning.observation_weight = 1.0
+    Cloning(CloningConfig(epochs=1, **keys)).unit(cloning, 0)
     assert run.asked == []
-    world, cloned = (rows for rows, _ in run.learned)
-    assert [row.segment for row in world] == [row.segment for row in cloned] == [SEGMENT] * 2
-    seen = [weight for row in world for weight in row.streams["cross_entropy"]]
-    (own,) = {tuple(row.segment.loss_weight) for row in world}
-    assert sum(seen) == len(world) * own[SEGMENT.prompt :].count(0)
+    (world, passes), ((rows, expected),) = run.learned[0], cloning.learned
+    assert passes == {"updates": None, **expected}
+    for observed, row in zip(world, rows, strict=True):
+        weights = zip(row.streams["cross_entropy"], row.segment.loss_weight, strict=True)
+        alone = [weight * (1 - learned) for weight, learned in weights]
+        assert observed.segment == row.segment
+        assert [*observed.streams["cross_entropy"]] == [0.0] * SEGMENT.prompt + alone[SEGMENT.prompt :]
+
+
+def test_without_passes_over_observations_it_is_cloning():
+    run, cloning = ScriptedRun(shown=5), ScriptedRun(shown=5)
+    run_of(run, iwm_epochs=0, epochs=3, lr=0.1)
+    stage = Cloning(CloningConfig(epochs=3, lr=0.1, mini_batch_trajectories=2))
+    for number in range(3):
+        stage.unit(cloning, number)
+    assert run.asked == [] and run.learned == [(rows, {"updates": None, **passes}) for rows, passes in cloning.learned]
+
+
+def updates(run):
+    """Of each pass; a whole one has as many as it has mini-batches of two."""
+    return [passes["updates"] or -(-len(rows) // 2) for rows, passes in run.learned]
 
 
 def test_an_equal_budget_takes_the_updates_from_cloning():
     run = ScriptedRun(shown=8)
-    algorithm, _ = run_of(run, alternatives=1, states=1, epochs=5)
-    world = -(-len(algorithm.observed) // 2)
-    cloning = [passes["updates"] for _, passes in run.learned[1:]]
-    assert sum(cloning) + world == 5 * 4
+    run_of(run, alternatives=1, states=1, epochs=5)
+    assert sum(updates(run)) == 5 * 4
+    many = ScriptedRun(shown=8)
+    run_of(many, alternatives=16, epochs=5, iwm_epochs=3)
+    assert updates(many)[:3] == [5, 5, 6] and sum(updates(many)) == 5 * 4
     extra = ScriptedRun(shown=8)
     run_of(extra, alternatives=1, states=1, epochs=5, budget=Budget.EXTRA)
     assert [passes["updates"] for _, passes in extra.learned] == [None] * 6
@@ -105,7 +151,4 @@ def test_a_resumed_run_learns_the_same():
     resumed.load_state_dict(json.loads(json.dumps(algorithm.state_dict())))
     for number in range(1, resumed.units):
         resumed.unit(again, number)
-    assert [([row.streams for row in rows], passes) for rows, passes in again.learned] == [
-        ([row.streams for row in rows], passes) for rows, passes in run.learned
-    ]
-    assert SimpleNamespace(**vars(resumed)).observed == [replace(row, episode=None) for row in algorithm.observed]
+    assert again.learned == run.learned and resumed.branches == algorithm.branches

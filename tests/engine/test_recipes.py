@@ -79,7 +79,9 @@ def test_one_word_swaps_the_algorithm_and_nothing_that_is_shared(name):
         try:
             preflight.check_config(Resolved(config))
         except RecipeError as error:
-            lacks = r"behaviour cloning needs demonstrations; |algorithm=(dpo|exit|istar) needs whole conversations; "
+            lacks = (
+                r"behaviour cloning needs dem|algorithm=(dpo|early_experience|exit|istar) needs whole conversations; "
+            )
             assert re.match(lacks, str(error))
             continue
         cloned.add(digest(config, cloned=True))
@@ -99,8 +101,8 @@ def test_one_word_swaps_the_algorithm_and_nothing_that_is_shared(name):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_every_experiment_takes_every_algorithm_curriculum_and_mixture(name):
-    """The whole product, from what each word composes to. DPO and cloning alone may lack what they learn from, and DPO
-    and ExIt whole conversations."""
+    """The whole product, from what each word composes to. DPO and cloning may lack what they learn from, and others
+    whole conversations."""
 
     def of(group):
         return [getattr(load([f"experiment={name}", f"{group}={choice}"]), group) for choice in recipes.options(group)]
@@ -112,7 +114,7 @@ def test_every_experiment_takes_every_algorithm_curriculum_and_mixture(name):
         try:
             preflight.check_config(Resolved(whole))
         except RecipeError:
-            assert algorithm.name in ("bc", "dpo", "exit", "istar")
+            assert algorithm.name in ("bc", "dpo", "early_experience", "exit", "istar")
             continue
         check_unused(Resolved(whole))
     assert tried >= 8 * 5 * 5
@@ -196,7 +198,7 @@ def test_a_name_is_asked_for():
     ("overrides", "says"),
     thinned(
         [
-            ("algorithm=dqn", "algorithm/dqn is unknown; choose agentevol, bc, dpo, exit, gigpo, graphgpo, grpo, "),
+            ("algorithm=dqn", "algorithm/dqn is unknown; choose agentevol, bc, dpo, early_experience, exit, gigpo, "),
             ("algorithm=gropo", r"algorithm/gropo is unknown \(did you mean grpo\?\)"),
             ("algorithm.name=ppo", "algorithm.name holds the choice that algorithm=ppo makes"),
             (
@@ -245,6 +247,12 @@ def test_a_name_is_asked_for():
             ("algorithm=agentevol algorithm.hindsight.weight=0", "hindsight.weight must be greater than 0, got 0"),
             ("rollout.context=window algorithm=exit", "algorithm=exit needs whole conversations"),
             ("algorithm=exit algorithm.restarts.rate=0", "algorithm.restarts.rate must be greater than 0, got 0"),
+            ("algorithm=early_experience algorithm.iwm_lr=0", "algorithm.iwm_lr must be greater than 0, got 0"),
+            ("algorithm=early_experience algorithm.epochs=1", "budget=equal takes from the passes after the first"),
+            (
+                "algorithm=early_experience algorithm.alternatives=0 algorithm.include_expert=false",
+                "alternatives=0 with include_expert=false observes nothing",
+            ),
             ("algorithm=exit algorithm.restarts.turns=some", "turns='some' is unknown; choose whole, after"),
             ("algorithm=exit algorithm.base=ppo", "algorithm.base='ppo' is unknown; choose grpo, rloo, gigpo"),
         ],
@@ -264,6 +272,10 @@ def test_an_environment_that_cannot_replay_is_refused_where_the_algorithm_does(t
         Resolved(load([*both, "algorithm=exit"])).ask_envs()
     with pytest.raises(RecipeError, match="which generous cannot"):
         Resolved(load([*both, "algorithm=exit", "envs.counter.share=0"])).ask_envs()
+    shown = [*both, "algorithm=early_experience", "envs.generous.demonstrations=0", "envs.counter.demonstrations=2"]
+    with pytest.raises(RecipeError, match="which counter cannot; leave such environments without demonstrations"):
+        Resolved(load(shown)).ask_envs()
+    Resolved(load([*shown, "algorithm.alternatives=0"])).ask_envs()
     for allowed in ("algorithm=grpo", "algorithm=exit algorithm.restarts.share=0"):
         Resolved(load([*both, *allowed.split()])).ask_envs()
 
@@ -294,6 +306,8 @@ ALONE = "one environment has all tasks of every step"
         ("cloning.epochs=0 envs.textcraft.demonstrations_file=a", "demonstrations_file has no effect: nothing is"),
         ("algorithm=reinforce_pp algorithm.shaping.normalise=true", "normalise has no effect: advantages are"),
         ("algorithm=agentevol algorithm.gate=flips", "gate has no effect: algorithm.keep_best=false undoes"),
+        ("algorithm=early_experience algorithm.alternatives=0 algorithm.states=1", "states has no effect: algorithm"),
+        ("algorithm=early_experience algorithm.iwm_epochs=0 algorithm.iwm_lr=1", "iwm_lr has no effect: alg"),
         ("cloning.mix_share=0.8", "mix_share has no effect: cloning.mix_file=null mixes nothing in"),
         ("cloning.epochs=0 cloning.mix_file=a", "mix_file has no effect: cloning.epochs=0 skips cloning"),
         ("cloning.epochs=0 cloning.learn_invalid=false", "learn_invalid has no effect: nothing is cloned"),

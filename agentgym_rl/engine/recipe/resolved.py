@@ -56,13 +56,15 @@ class Resolved:
                 :attr:`exemplars`.
         """
         _ = self.panels, self.mixture, self.playbook, self.exemplars
-        trained = [name for name, env in self.config.envs.items() if env.share]
+        online = self.config.algorithm.online is not None
+        learned = [name for name, env in self.config.envs.items() if (env.share if online else env.has_demonstrations)]
+        leave = "out of training (envs.<name>.share=0)" if online else "without demonstrations"
         if key := self.needs.replays:
-            unlike = [name for name in trained if not self.local[name].spec.replayable]
-            _refuse(f"{key} replays the beginning of episodes, which", unlike)
+            unlike = [name for name in learned if not self.local[name].spec.replayable]
+            _refuse(f"{key} replays the beginning of episodes, which", unlike, leave)
         if key := self.needs.relabels:
-            unlike = [name for name in trained if not self.envs[name].relabels]  # those on servers do not
-            _refuse(f"{key} asks which other goals an episode reached, which", unlike)
+            unlike = [name for name in learned if not self.envs[name].relabels]  # those on servers do not
+            _refuse(f"{key} asks which other goals an episode reached, which", unlike, leave)
 
     # the algorithm
 
@@ -87,8 +89,7 @@ class Resolved:
         """Settings of the updates of a stage; the control repeats those of the algorithm."""
         if stage == Cloning.stage:
             return self.config.cloning.optimizer
-        online = self.config.algorithm.online
-        return OptimizerConfig() if online is None else online.optimizer
+        return self.config.algorithm.updates
 
     # the rules of an episode
 
@@ -318,12 +319,11 @@ class Resolved:
         return kind(read(kind.Config, {**shared, "type": chosen, **own}, f"{place}.curriculum"))
 
 
-def _refuse(what: str, envs: Sequence[str]) -> None:
+def _refuse(what: str, envs: Sequence[str], leave: str) -> None:
     """Raises RecipeError: there are environments that cannot do what the algorithm does with their episodes."""
     if envs:
         raise RecipeError(
-            f"{what} {', '.join(envs)} cannot; leave such environments out of training (envs.<name>.share=0), or "
-            "choose another algorithm"
+            f"{what} {', '.join(envs)} cannot; leave such environments {leave}, or choose another algorithm"
         )
 
 

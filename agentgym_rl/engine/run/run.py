@@ -332,6 +332,7 @@ class EngineRun:
                 tags={"split": "train", **one.tags, "index": index},
                 __rollout_n__=one.samples,
                 **({} if stream is None else {"stream": f"{stream}:{index}"}),
+                **({} if one.temperature is None else {"decoding": "sampled", "temperature": one.temperature}),
                 **({} if one.prefix is None else {"prefix": one.prefix.to_dict()}),
                 **self._preface(one.task, one.preface, one.prompt),
             )
