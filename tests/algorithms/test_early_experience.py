@@ -19,7 +19,8 @@ def episode(*actions, calls=1, tags=None):
         for action, span in zip(actions, spans, strict=False)
     ]
     messages = [{"role": role, "content": "start"} for _ in turns for role in ("user", "assistant")]
-    return Episode(messages=messages, env="counter", item_id="counter_3", ending=Ending.TERMINATED, reward=1.0, success=True,
+    return Episode(messages=messages, env="counter", item_id="counter_3", ending=Ending.TERMINATED, reward=1.0,
+                   success=True,
                    max_turns=9, turns=turns, tags=tags or {})  # fmt: skip
 
 
