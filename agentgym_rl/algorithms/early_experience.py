@@ -140,7 +140,7 @@ class EarlyExperience(Algorithm[EarlyExperienceConfig]):
         found = [next_state(rollout) for rollout in rollouts]
         self.branches = [row for row in found if isinstance(row, Row)]
         without = Counter(str(why) for why in found if not isinstance(why, Row))
-        counts = {"branches": len(rollouts), "examples": len(self.branches), **{why: without[why] for why in Without}}
+        counts = {"branches": len(rollouts), "examples": len(self.branches)} | {str(why): without[why] for why in Without}
         return {f"ee/{name}": float(count) for name, count in counts.items()}
 
     def requests(self, run: Run, demonstration: Rollout) -> list[Request]:
@@ -213,7 +213,7 @@ class EarlyExperience(Algorithm[EarlyExperienceConfig]):
         )
 
     def state_dict(self) -> dict[str, Any]:
-        saved = [{"segment": shallow(row.segment), "weights": row.streams["cross_entropy"]} for row in self.branches]  # type: ignore[arg-type]
+        saved = [{"segment": shallow(row.segment), "weights": row.streams["cross_entropy"]} for row in self.branches]
         return {"branches": saved}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
