@@ -1,22 +1,25 @@
-r"""Early experience, implicit world modelling (arXiv 2510.08558): what follows other actions than the expert's.
+r"""Early experience (arXiv 2510.08558): what follows other actions than the expert's.
 
 At each state :math:`s_i` of a demonstration the policy as it is takes ``alternatives`` actions :math:`a_i^j`, and the
-environment answers :math:`s_i^j`. The first passes learn these observations, and those that the expert met,
+environment answers :math:`s_i^j`. With ``mode=world`` the first passes learn these observations, and those that the
+expert met,
 
 .. math:: L = - \sum \log p(s_i^j | s_i, a_i^j)
 
 over the tokens between two responses. The rest clone the demonstrations. With ``budget=equal`` both together make as
-many updates as ``epochs`` passes of cloning alone.
+many updates as ``epochs`` passes of cloning alone. With ``mode=reflection`` a writer is shown :math:`s_{i+1}` and
+:math:`s_i^j`, and writes the expert's response again with a reason for its action; where the action is still the
+expert's, cloning learns it in the place of some demonstrations.
 
 Departures: an observation enters the tokens of an episode when the next response begins, so an action that ends the
-episode has no example. A branch is one row, and a demonstration is one row of all its turns, so there are many more of
-the former: with ``budget=equal`` cloning keeps the updates of one pass, whatever there is to observe.
+episode has no example of it. A branch is one row, and a demonstration is one row of all its turns, so there are many
+more of the former: with ``budget=equal`` cloning keeps the updates of one pass, whatever there is to observe.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import pairwise
@@ -25,15 +28,27 @@ from typing import Any
 
 from agentgym_rl.algorithms.base import Algorithm, Metrics, Needs, Request, Rollout, Run
 from agentgym_rl.algorithms.bc import Cloning, demonstrated
-from agentgym_rl.algorithms.checks import above, at_least
+from agentgym_rl.algorithms.checks import above, at_least, share
 from agentgym_rl.algorithms.config import AlgorithmConfig, within
 from agentgym_rl.algorithms.losses.cross_entropy import CROSS_ENTROPY
 from agentgym_rl.algorithms.optimizer import OptimizerConfig, SupervisedOptimizerConfig
+from agentgym_rl.algorithms.reflections import Alternative, asked
 from agentgym_rl.algorithms.restarts import keys, task_of
 from agentgym_rl.algorithms.rows import PerToken, Row
 from agentgym_rl.data.episode import Turn, shallow
 from agentgym_rl.rollout.prefix import Prefix, Replayed
 from agentgym_rl.rollout.supervised import Example
+
+HELD_OUT = 10
+"""Of so many demonstrations the branches of one are not learned: they tell how well next states are known."""
+
+
+class Mode(StrEnum):
+    """What is made of branches."""
+
+    WORLD = "world"
+    REFLECTION = "reflection"
+    BOTH = "both"
 
 
 class Budget(StrEnum):
@@ -55,8 +70,10 @@ class EarlyExperienceConfig(AlgorithmConfig):
     """Demonstrations, or branches, of an update."""
     optimizer: SupervisedOptimizerConfig = field(default_factory=SupervisedOptimizerConfig)
     """Schedule of the learning rate, and AdamW's settings."""
+    mode: Mode = Mode.WORLD
+    """Learn next states (world), reflections of the run's ``writer`` (reflection), or both."""
     alternatives: int = 4
-    """Actions of the policy at a state, :math:`K`; 0 takes none."""
+    """Actions of the policy at a state, :math:`K`, at most 16; 0 takes none. The paper's reflections have 2 to 4."""
     states: int | None = None
     """States of a demonstration, drawn; null takes all."""
     include_expert: bool = True
@@ -71,15 +88,37 @@ class EarlyExperienceConfig(AlgorithmConfig):
     """Their learning rate; null takes ``lr``."""
     budget: Budget = Budget.EQUAL
     """Updates on observations are taken from those of cloning (equal), or come on top (extra)."""
+    reflection_share: float = 0.5
+    """Share of reflections among the rows of a pass of cloning, which has as many as there are demonstrations."""
 
     def __post_init__(self) -> None:
+        share(self, "reflection_share")
         at_least(self, 1, "epochs", "mini_batch_trajectories", *(["states"] if self.states is not None else []))
         at_least(self, 0, "alternatives", "resamples", "iwm_epochs")
         above(self, 0, "lr", "temperature", *(["iwm_lr"] if self.iwm_lr is not None else []))
-        if self.iwm_epochs and not self.alternatives and not self.include_expert:
+        if self.alternatives > 16:
+            raise ValueError(f"alternatives must be at most 16, got {self.alternatives}")
+        if self.reflects and not self.alternatives:
+            raise ValueError(f"mode={self.mode} compares the expert with others; set alternatives above 0")
+        if self.passes and not self.alternatives and not self.include_expert:
             raise ValueError("alternatives=0 with include_expert=false observes nothing; iwm_epochs=0 clones alone")
-        if self.iwm_epochs and self.budget is Budget.EQUAL and self.epochs < 2:
+        if self.passes and self.budget is Budget.EQUAL and self.epochs < 2:
             raise ValueError("budget=equal takes from the passes after the first; set epochs=2, or budget=extra")
+
+    @property
+    def reflects(self) -> bool:
+        """Whether a writer is asked."""
+        return self.mode is not Mode.WORLD
+
+    @property
+    def passes(self) -> int:
+        """Passes over observations."""
+        return 0 if self.mode is Mode.REFLECTION else self.iwm_epochs
+
+    @property
+    def branches(self) -> bool:
+        """Whether the policy takes actions of its own."""
+        return bool(self.alternatives and (self.passes or self.reflects))
 
     @property
     def updates(self) -> OptimizerConfig:
@@ -87,17 +126,22 @@ class EarlyExperienceConfig(AlgorithmConfig):
 
     def unused(self, *, off_policy: bool, environments: int) -> Mapping[str, str]:
         found = dict(within("optimizer", self.optimizer.unused()))
-        branches, observing = ("states", "temperature", "resamples"), ("alternatives", "include_expert")
-        if not self.alternatives:
-            found |= dict.fromkeys(branches, "algorithm.alternatives=0 has no branches")
-        if not self.iwm_epochs:
-            why = "algorithm.iwm_epochs=0 learns no observations"
-            found |= dict.fromkeys((*branches, *observing, "iwm_lr", "budget"), why)
+        reflecting = self.mode is Mode.REFLECTION
+        if not self.passes:
+            why = "mode=reflection" if reflecting else "iwm_epochs=0"
+            observing = ("include_expert", "iwm_lr", "budget", *(["iwm_epochs"] if reflecting else []))
+            found |= dict.fromkeys(observing, f"algorithm.{why} learns no observations")
+        if not self.branches:
+            why = "alternatives=0" if self.passes else "iwm_epochs=0"
+            branching = ("states", "temperature", "resamples", *([] if self.passes else ["alternatives"]))
+            found |= dict.fromkeys(branching, f"algorithm.{why} has no branches")
+        if not self.reflects:
+            found |= {"reflection_share": "algorithm.mode=world has no reflections"}
         return found
 
 
 class EarlyExperience(Algorithm[EarlyExperienceConfig]):
-    """One unit of branches, then passes over observations, then passes of cloning."""
+    """One unit of branches, passes over observations, a unit of reflections, and passes of cloning."""
 
     Config = EarlyExperienceConfig
 
@@ -105,45 +149,77 @@ class EarlyExperience(Algorithm[EarlyExperienceConfig]):
         super().__init__(config)
         self.branches: list[Row] = []
         """Up to the observation, which has the weight."""
+        self.held_out: list[Row] = []
+        """The same of other demonstrations."""
+        self.alternatives: list[Alternative] = []
+        """What the writer is asked about."""
+        self.reflections: list[Row] = []
 
     @classmethod
     def needs(cls, config: EarlyExperienceConfig) -> Needs:
         name = "algorithm=early_experience"
         return Needs(
             demonstrations=True,
-            full_context=name if config.iwm_epochs else None,
-            replays=name if config.iwm_epochs and config.alternatives else None,
+            full_context=name if config.passes or config.reflects else None,
+            replays=name if config.branches else None,
+            writer=f"algorithm.mode={config.mode}" if config.reflects else None,
             equal_updates={"algorithm.mini_batch_trajectories": config.mini_batch_trajectories},
         )
 
     @property
-    def first(self) -> int:
-        """The unit that cloning begins with."""
-        return self.config.iwm_epochs + 1 if self.config.iwm_epochs else 0
+    def phases(self) -> list[Callable[[Run, int], Metrics]]:
+        """What each unit does, given its place among those that do the same."""
+        config = self.config
+        first = [self.branch] if config.passes or config.reflects else []
+        reflecting = [self.reflect] if config.reflects else []
+        return [*first, *[self.observe] * config.passes, *reflecting, *[self.clone] * config.epochs]
 
     @property
     def units(self) -> int:
-        return self.first + self.config.epochs
+        return len(self.phases)
 
     def ends_phase(self, number: int) -> bool:
-        return number < self.first and number in (0, self.first - 1)
+        before, *after = self.phases[number : number + 2]
+        return after != [before] and before != self.clone
 
     def unit(self, run: Run, number: int) -> Metrics:
-        if number >= self.first:
-            return self.clone(run, number - self.first)
-        return self.observe(run, number - 1) if number else self.branch(run)
+        phase = self.phases[number]
+        return phase(run, number - self.phases.index(phase))
 
-    def branch(self, run: Run) -> Metrics:
-        """Roll out the branches; keep the observations that follow other actions than the expert's."""
-        requests = [request for rollout in run.demonstrations for request in self.requests(run, rollout)]
+    def branch(self, run: Run, _: int) -> Metrics:
+        """Roll out the branches; keep what follows other actions than the expert's."""
+        places = enumerate(run.demonstrations)
+        requests = [request for place, rollout in places for request in self.requests(run, place, rollout)]
         rollouts = run.rollouts(requests, "branches", resumable=True) if requests else []
-        found = [next_state(rollout) for rollout in rollouts]
-        self.branches = [row for row in found if isinstance(row, Row)]
-        without = Counter(str(why) for why in found if not isinstance(why, Row))
-        counts = {"branches": len(rollouts), "examples": len(self.branches)} | {str(why): without[why] for why in Without}
-        return {f"ee/{name}": float(count) for name, count in counts.items()}
+        without = Counter(filter(None, map(self.keep, rollouts)))
+        counts = {"branches": len(rollouts), "examples": len(self.branches), "held_out": len(self.held_out)}
+        counts |= {str(why): without[why] for why in Without}
+        return {f"ee/{name}": float(count) for name, count in counts.items()} | self.next_state_loss(run)
 
-    def requests(self, run: Run, demonstration: Rollout) -> list[Request]:
+    def keep(self, rollout: Rollout) -> Without | None:
+        """Take in a branch; says why not."""
+        found = other(rollout)
+        if isinstance(found, Without):
+            return found
+        tags = rollout.episode.tags
+        if self.config.reflects:
+            first = found[0]
+            self.alternatives.append(
+                Alternative(
+                    demonstration=tags["demonstration"],
+                    turn=tags["turn"],
+                    response=first.response,
+                    observation=first.observation,
+                )
+            )
+        if self.config.passes and len(found) == 1:
+            return Without.ENDED
+        if self.config.passes:
+            row = between(cut(rollout.segments[0], found[1]), found)
+            (self.held_out if tags["demonstration"] % HELD_OUT == HELD_OUT - 1 else self.branches).append(row)
+        return None
+
+    def requests(self, run: Run, place: int, demonstration: Rollout) -> list[Request]:
         """Branches of a demonstration: its first turns again, then two of the policy."""
         episode, config = demonstration.episode, self.config
         responses, known = [turn.response for turn in episode.turns], keys(episode)
@@ -162,7 +238,12 @@ class EarlyExperience(Algorithm[EarlyExperienceConfig]):
                     avoid=[said(episode.turns[length])],
                     resamples=config.resamples,
                 ),
-                tags={"state": known[length], "expert": said(episode.turns[length])},
+                tags={
+                    "state": known[length],
+                    "expert": said(episode.turns[length]),
+                    "demonstration": place,
+                    "turn": length,
+                },
             )
             for length in states
         ]
@@ -172,16 +253,42 @@ class EarlyExperience(Algorithm[EarlyExperienceConfig]):
         config, rows = self.config, self.observed(run)
         shared = None
         if config.budget is Budget.EQUAL:
-            shared = part(self.taken(run), epoch, config.iwm_epochs)
-        learned = self.learn(run, rows, config.iwm_lr or config.lr, epoch, shared)
-        return learned | ({"ee/next_state_loss": learned["supervised/loss"]} if "supervised/loss" in learned else {})
+            shared = part(self.taken(run), epoch, config.passes)
+        return self.learn(run, rows, config.iwm_lr or config.lr, epoch, shared) | self.next_state_loss(run)
+
+    def next_state_loss(self, run: Run) -> Metrics:
+        """The loss of observations that are held out, in nats a token."""
+        if not self.held_out:
+            return {}
+        losses, tokens = 0.0, 0.0
+        for row in run.score(self.held_out, name=SCORE, read=True):
+            weights, scores = row.streams["cross_entropy"], row.streams[SCORE]
+            assert isinstance(weights, PerToken) and isinstance(scores, PerToken)
+            losses -= sum(weight * score for weight, score in zip(weights, scores, strict=True))
+            tokens += sum(weights)
+        return {"ee/next_state_loss": losses / tokens}
+
+    def reflect(self, run: Run, _: int) -> Metrics:
+        """Ask the writer why the expert's actions are better."""
+        self.reflections = asked(run, self.alternatives)
+        return {"ee/reflections": float(len(self.alternatives)), "ee/reflections_kept": float(len(self.reflections))}
 
     def clone(self, run: Run, epoch: int) -> Metrics:
         """One pass over demonstrations, or less."""
-        config, rows, shared = self.config, demonstrated(run), None
-        if config.budget is Budget.EQUAL and config.iwm_epochs:
+        config, rows, shared = self.config, self.mixed(run, epoch), None
+        if config.budget is Budget.EQUAL and config.passes:
             shared = part(config.epochs * self.whole(rows) - self.taken(run), epoch, config.epochs)
         return self.learn(run, rows, config.optimizer.rate(config.lr, epoch, config.epochs), epoch, shared)
+
+    def mixed(self, run: Run, epoch: int) -> list[Row]:
+        """Rows of a pass of cloning: each reflection is drawn once before one is drawn again."""
+        shown, told = demonstrated(run), list(self.reflections)
+        wanted = round(len(shown) * self.config.reflection_share) if told else 0
+        if not wanted:
+            return shown
+        draw = Random(f"{run.seed}:reflections:{epoch}")
+        draw.shuffle(told)
+        return [*draw.sample(shown, len(shown) - wanted), *(told[place % len(told)] for place in range(wanted))]
 
     def observed(self, run: Run) -> list[Row]:
         """All that passes over observations learn."""
@@ -196,7 +303,7 @@ class EarlyExperience(Algorithm[EarlyExperienceConfig]):
         """Updates that passes over observations take from cloning."""
         config = self.config
         most = (config.epochs - 1) * self.whole(demonstrated(run))
-        return min(config.iwm_epochs * self.whole(self.observed(run)), most)
+        return min(config.passes * self.whole(self.observed(run)), most)
 
     def learn(self, run: Run, rows: Sequence[Row], lr: float, epoch: int, updates: int | None) -> Metrics:
         """One pass, or so many updates of it; the rows are shuffled as in the same pass of cloning."""
@@ -213,11 +320,23 @@ class EarlyExperience(Algorithm[EarlyExperienceConfig]):
         )
 
     def state_dict(self) -> dict[str, Any]:
-        saved = [{"segment": shallow(row.segment), "weights": row.streams["cross_entropy"]} for row in self.branches]
-        return {"branches": saved}
+        kept = {"branches": self.branches, "held_out": self.held_out, "reflections": self.reflections}
+        saved = {
+            name: [{"segment": shallow(row.segment), "weights": row.streams["cross_entropy"]} for row in rows]
+            for name, rows in kept.items()
+        }
+        return {**saved, "alternatives": [shallow(each) for each in self.alternatives]}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        self.branches = [weighted(Example(**saved["segment"]), saved["weights"]) for saved in state["branches"]]
+        self.branches, self.held_out, self.reflections = (
+            [weighted(Example(**saved["segment"]), saved["weights"]) for saved in state[name]]
+            for name in ("branches", "held_out", "reflections")
+        )
+        self.alternatives = [Alternative(**saved) for saved in state["alternatives"]]
+
+
+SCORE = "next_state"
+"""The stream of a row's scores."""
 
 
 class Without(StrEnum):
@@ -233,17 +352,17 @@ class Without(StrEnum):
     """No response follows the action: the episode is over, or its context full."""
 
 
-def next_state(rollout: Rollout) -> Row | Without:
-    """The observation after the action of a branch."""
+def other(rollout: Rollout) -> list[Turn] | Without:
+    """The turn of a branch that leaves the expert, and the next one where there is one."""
     episode, reached = rollout.episode, keys(rollout.episode)
     if not rollout.segments:
         return Without.LOST
     if episode.tags["state"] not in reached:
         return Without.DIVERGED
     turns = episode.turns[reached.index(episode.tags["state"]) :][:2]
-    if turns and said(turns[0]) == episode.tags["expert"]:
-        return Without.REPEATED
-    return between(cut(rollout.segments[0], turns[1]), turns) if len(turns) == 2 else Without.ENDED
+    if not turns:
+        return Without.ENDED
+    return Without.REPEATED if said(turns[0]) == episode.tags["expert"] else turns
 
 
 def observations(rollout: Rollout) -> list[Row]:

@@ -1,10 +1,12 @@
 """Observations that follow other actions than the expert's, and then cloning."""
 
 import json
+from dataclasses import replace
 
 from agentgym_rl.algorithms.base import Request, Rollout
 from agentgym_rl.algorithms.bc import Cloning, CloningConfig
-from agentgym_rl.algorithms.early_experience import Budget, EarlyExperience, EarlyExperienceConfig
+from agentgym_rl.algorithms.early_experience import Budget, EarlyExperience, EarlyExperienceConfig, Mode
+from agentgym_rl.algorithms.rows import PerToken
 from agentgym_rl.data.episode import Ending, Episode, Turn
 from agentgym_rl.rollout.supervised import Example
 
@@ -30,6 +32,7 @@ class ScriptedRun:
     def __init__(self, shown=2, action="other", sees=""):
         self.demonstrations = [Rollout(episode=episode("say 1", "say 2"), segments=[SEGMENT]) for _ in range(shown)]
         self.action, self.sees, self.asked, self.learned, self.general = action, sees, [], [], []
+        self.questions = []
 
     def request(self, number, task, **fields):
         return Request(task=task, **fields)
@@ -44,7 +47,26 @@ class ScriptedRun:
         found = episode(*said, self.action, "more", tags=dict(request.tags))
         for turn in found.turns[: len(said)]:
             turn.observation = self.sees
+        found.turns[len(said)].observation = f"seen {self.action}"
         return Rollout(episode=found, segments=[LONG])
+
+    def generate(self, conversations, *, by):
+        """Every answer has the action of the first turn."""
+        assert by == "writer"
+        self.questions += conversations
+        return [["say 1"] for _ in conversations]
+
+    def encode(self, messages, task):
+        """A conversation whose last turn is the answer."""
+        assert str(task) == "counter_3" and len(messages) % 2 == 0
+        told = episode(messages[-1]["content"])
+        return Rollout(episode=told, segments=[SEGMENT])
+
+    def score(self, rows, *, name, read):
+        """Each token has half the log-probability after a pass."""
+        score = -2.0 / (1 + len(self.learned))
+        scores = [PerToken([score] * len(row.segment.input_ids)) for row in rows]
+        return [replace(row, streams={**row.streams, name: own}) for row, own in zip(rows, scores, strict=True)]
 
     def learn(self, rows, loss, **passes):
         self.learned.append((list(rows), passes))
@@ -146,10 +168,52 @@ def test_an_equal_budget_takes_the_updates_from_cloning():
 
 
 def test_a_resumed_run_learns_the_same():
-    run, again = ScriptedRun(), ScriptedRun()
-    algorithm, _ = run_of(run)
+    run, again = ScriptedRun(shown=11), ScriptedRun(shown=11)
+    algorithm, _ = run_of(run, mode=Mode.BOTH)
     resumed = EarlyExperience(algorithm.config)
     resumed.load_state_dict(json.loads(json.dumps(algorithm.state_dict())))
+    assert resumed.state_dict() == algorithm.state_dict() and resumed.held_out == algorithm.held_out
     for number in range(1, resumed.units):
         resumed.unit(again, number)
-    assert again.learned == run.learned and resumed.branches == algorithm.branches
+    assert again.learned == run.learned and again.questions == run.questions
+
+
+def test_held_out_branches_tell_how_well_next_states_are_known():
+    run = ScriptedRun(shown=10)
+    algorithm, (found, first, *_) = run_of(run, alternatives=1)
+    assert len(algorithm.held_out) == 2 and len(algorithm.branches) == found["ee/examples"] == 18
+    assert len(run.learned[0][0]) == 10 + 18
+    assert found["ee/next_state_loss"] == 2.0 and first["ee/next_state_loss"] == 1.0, "before and after a pass"
+    assert "ee/next_state_loss" not in run_of(ScriptedRun(shown=9), alternatives=1)[1][0]
+
+
+def test_a_writer_tells_why_the_expert_is_right():
+    run = ScriptedRun(shown=2)
+    algorithm, metrics = run_of(run, mode=Mode.REFLECTION, alternatives=1, epochs=2)
+    assert [set(found) >= {"ee/reflections"} for found in metrics] == [False, True, False, False]
+    assert metrics[1] == {"ee/reflections": 4, "ee/reflections_kept": 2}, "those with another action are dropped"
+    assert EarlyExperience.needs(algorithm.config).writer == "algorithm.mode=reflection"
+    question = run.questions[1][0]["content"]
+    assert all(text in question for text in ("user: start", "say 2", "other", "seen other"))
+    assert [row.streams["cross_entropy"] for row in algorithm.reflections] == [(0, 0, 1, 1, 0, 0, 0)] * 2
+    for rows, passes in run.learned:
+        assert len(rows) == 2 and sum(row in algorithm.reflections for row in rows) == 1 and passes["updates"] is None
+    all_told = ScriptedRun(shown=2)
+    run_of(all_told, mode=Mode.REFLECTION, alternatives=1, epochs=2, reflection_share=1.0)
+    assert all(row.streams["cross_entropy"] == (0, 0, 1, 1, 0, 0, 0) for rows, _ in all_told.learned for row in rows)
+
+
+def test_both_modes_stand_beside_each_other():
+    run = ScriptedRun(shown=4)
+    algorithm, metrics = run_of(run, mode=Mode.BOTH, alternatives=1, epochs=3)
+    assert algorithm.units == len(metrics) == 1 + 1 + 1 + 3 and sum(updates(run)) == 3 * 2
+    assert [number for number in range(algorithm.units) if algorithm.ends_phase(number)] == [0, 1, 2]
+    assert run.learned[0][0][4:] == algorithm.branches and algorithm.reflections
+
+
+def test_reflections_without_any_are_cloning():
+    run, cloning = ScriptedRun(shown=4, action="say 1"), ScriptedRun(shown=4)
+    run.rollout = lambda request: Rollout(episode=ScriptedRun.rollout(run, request).episode)
+    run_of(run, mode=Mode.REFLECTION, epochs=1, lr=0.1)
+    Cloning(CloningConfig(epochs=1, lr=0.1, mini_batch_trajectories=2)).unit(cloning, 0)
+    assert run.questions == [] and run.learned == [(rows, {"updates": None, **keys}) for rows, keys in cloning.learned]

@@ -556,6 +556,8 @@ OF_ALGORITHMS: dict[str, dict[str, Entry]] = {
         **{f"optimizer.{key}": entry for key, entry in OPTIMIZER.items()},
         "optimizer.schedule": ("constant", learning),
         "optimizer.min_lr_ratio": (0.5, learning),
+        "mode": ("both", learning),
+        "reflection_share": (1.0, learning, "algorithm.mode=reflection"),
         "alternatives": (2, learning),
         "states": (1, learning),
         "include_expert": (False, learning),

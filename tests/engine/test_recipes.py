@@ -248,6 +248,8 @@ def test_a_name_is_asked_for():
             ("rollout.context=window algorithm=exit", "algorithm=exit needs whole conversations"),
             ("algorithm=exit algorithm.restarts.rate=0", "algorithm.restarts.rate must be greater than 0, got 0"),
             ("algorithm=early_experience algorithm.iwm_lr=0", "algorithm.iwm_lr must be greater than 0, got 0"),
+            ("algorithm=early_experience algorithm.alternatives=17", "alternatives must be at most 16, got 17"),
+            ("algorithm=early_experience algorithm.mode=both algorithm.alternatives=0", "set alternatives above 0"),
             ("algorithm=early_experience algorithm.epochs=1", "budget=equal takes from the passes after the first"),
             (
                 "algorithm=early_experience algorithm.alternatives=0 algorithm.include_expert=false",
@@ -308,6 +310,8 @@ ALONE = "one environment has all tasks of every step"
         ("algorithm=agentevol algorithm.gate=flips", "gate has no effect: algorithm.keep_best=false undoes"),
         ("algorithm=early_experience algorithm.alternatives=0 algorithm.states=1", "states has no effect: algorithm"),
         ("algorithm=early_experience algorithm.iwm_epochs=0 algorithm.iwm_lr=1", "iwm_lr has no effect: alg"),
+        ("algorithm=early_experience algorithm.reflection_share=1", "reflection_share has no effect: alg"),
+        ("algorithm=early_experience algorithm.mode=reflection algorithm.budget=extra", "budget has no effect: alg"),
         ("cloning.mix_share=0.8", "mix_share has no effect: cloning.mix_file=null mixes nothing in"),
         ("cloning.epochs=0 cloning.mix_file=a", "mix_file has no effect: cloning.epochs=0 skips cloning"),
         ("cloning.epochs=0 cloning.learn_invalid=false", "learn_invalid has no effect: nothing is cloned"),
