@@ -6,6 +6,7 @@
 ``mixture``      equal shares, shares that follow what there is to learn, and shares of one who knows it beforehand
 ``transfer``     trained in one environment, tested in four; all together, or one after the other
 ``starts``       groups that begin at the task, in the middle of own episodes, or of demonstrations
+``early_experience``   cloning and early experience with SmolLM2-135M, as many updates, and GRPO after each
 ``pretrained``   SmolLM2-135M on goals that no training task shares: cloning, AgentEvol with its control, and GRPO
 ``pretrained_curriculum``   as ``curriculum``, with SmolLM2-135M
 
@@ -52,6 +53,7 @@ from agentgym_rl.engine.recipe.compose import load
 from agentgym_rl.engine.recipe.config import Config
 from agentgym_rl.engine.recipe.digest import code
 from agentgym_rl.engine.recipe.resolved import Resolved
+from agentgym_rl.engine.run.export import export, find
 from agentgym_rl.engine.run.folder import Interrupted
 from agentgym_rl.engine.run.session import Session
 from agentgym_rl.engine.run.train import train
@@ -75,7 +77,18 @@ def run(
                 rest = (time.monotonic() - begun) / max(1, number) * (len(todo) - number) / 60
                 left = f", about {rest:.0f} min left" if number else ""
                 console.rule(f"{number + 1}/{len(todo)}: {arm}, seed {seed}{left}", align="left")
+                begin(study, arm, seed, folder, console, session)
                 record(study, arm, seed, settings(config), train(Resolved(config), console, session))
+
+
+def begin(study: Study, arm: str, seed: int, folder: Path, console: Console, session: Session) -> None:
+    """Export the weights that an arm begins with, where another arm's are not exported yet."""
+    if (before := study.after.get(arm)) is None:
+        return
+    weights = composed(study, arm, seed, folder).model.path
+    if not Path(weights).is_dir():
+        place = train(Resolved(composed(study, before, seed, folder)), console, session)  # does nothing if finished
+        export(find(str(place)), Path(weights))
 
 
 def missing(
@@ -94,6 +107,9 @@ def composed(study: Study, arm: str, seed: int, folder: Path) -> Config:
     panels = design.overrides(study, seed)
     config = load([f"experiment={study.recipe}", *study.arms[arm], *panels, f"seed={seed}", f"name={name}"])
     place = folder / code(config.envs)
+    if before := study.after.get(arm):
+        weights = f"{place}/{study.prefix}-{before}-seed{seed}-weights"
+        config = replace(config, model=replace(config.model, path=weights))
     return replace(config, run=replace(config.run, dir=f"{place}/{name}", cache=f"{place}/cloned"))
 
 

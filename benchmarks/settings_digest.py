@@ -11,6 +11,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import MISSING, Field, fields, is_dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from agentgym_rl.engine.recipe.config import BudgetConfig, Config
@@ -69,7 +70,11 @@ def digest(config: Config) -> str:
 
     A budget has become the algorithm's steps.
     """
-    bare = chosen(replace(config, run=replace(config.run, dir="", cache=None), budget=BudgetConfig()))
+    kept = replace(config.run, dir="", cache=None)
+    if config.model.path is not None and config.run.dir is not None:  # another arm's weights are kept beside it
+        beside = f"{Path(config.run.dir).parent}/"
+        config = replace(config, model=replace(config.model, path=config.model.path.removeprefix(beside)))
+    bare = chosen(replace(config, run=kept, budget=BudgetConfig()))
     for block, names in BLOCKS.items():
         own = bare.get("algorithm", {}).pop(block, {})
         bare["algorithm"] |= {names.get(key, key): value for key, value in own.items()}

@@ -46,6 +46,8 @@ class Study:
     """The page's table of success and cost of every arm."""
     averaged: frozenset[str] = frozenset()
     """The tables of orderings that show the average over columns alone."""
+    after: Mapping[str, str] = field(default_factory=dict)
+    """Arms that begin with the last weights of another."""
     samples: Mapping[str, int] = field(default_factory=dict)
     """Episodes a task that the recipe's panel of a column has, where they are several."""
 
@@ -336,6 +338,32 @@ STARTS = Study(
     curves={"starts": ["grpo", "exit", "reverse"]},
 )
 
+# what follows other actions than the expert's
+
+EARLY = Study(
+    recipe="smollm2",
+    prefix="early-experience",
+    columns={"unseen_goals": ("unseen_goals", "textcraft"), "new_mazes": ("new_mazes", "maze")},
+    arms={
+        "bc": ["algorithm=bc"],
+        "early": ["algorithm=early_experience", "cloning.epochs=1", "algorithm={epochs: 4, states: 3}"],
+        "grpo": ["algorithm=grpo"],
+        "early_grpo": ["algorithm=grpo", "cloning.epochs=0"],
+    },
+    after={"early_grpo": "early"},
+    orderings={
+        "early_experience": [
+            Ordering("early experience > BC", "early", "bc"),
+            Ordering("GRPO > BC", "grpo", "bc"),
+            Ordering("GRPO after early experience > GRPO", "early_grpo", "grpo"),
+            Ordering("GRPO after early experience > early experience", "early_grpo", "early"),
+        ]
+    },
+    raw=HERE / "early_experience.json",
+    page=DOCS / "algorithms" / "early_experience.md",
+    samples={"unseen_goals": 2, "new_mazes": 2},
+)
+
 STUDIES = {
     "algorithms": ALGORITHMS,
     "credit": CREDIT,
@@ -345,4 +373,5 @@ STUDIES = {
     "pretrained_curriculum": PRETRAINED_CURRICULUM,
     "transfer": TRANSFER,
     "starts": STARTS,
+    "early_experience": EARLY,
 }

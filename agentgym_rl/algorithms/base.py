@@ -330,7 +330,7 @@ class Run(Protocol):
     def score(
         self, rows: Sequence[Row], by: str | Weights = POLICY, *, name: str, entropy: bool = False, read: bool = False
     ) -> list[Row]:
-        """The rows with one more stream: the log-probability of each token that is not part of its row's prompt.
+        """The rows with one more stream: the log-probability of each token that has a loss weight, 0 for the others.
 
         Of rows of a batch the numbers stay with the engine, for a loss that reads the stream.
 

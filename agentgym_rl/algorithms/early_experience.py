@@ -20,10 +20,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from itertools import pairwise
+from itertools import chain, compress, pairwise
 from random import Random
+from statistics import fmean
 from typing import Any
 
 from agentgym_rl.algorithms.base import Algorithm, Metrics, Needs, Request, Rollout, Run
@@ -149,8 +150,8 @@ class EarlyExperience(Algorithm[EarlyExperienceConfig]):
         super().__init__(config)
         self.branches: list[Row] = []
         """Up to the observation, which has the weight."""
-        self.held_out: list[Row] = []
-        """The same of other demonstrations."""
+        self.held_out: list[Example] = []
+        """The same of other demonstrations, with the weight as that of own tokens, which :meth:`.Run.score` scores."""
         self.alternatives: list[Alternative] = []
         """What the writer is asked about."""
         self.reflections: list[Row] = []
@@ -215,8 +216,12 @@ class EarlyExperience(Algorithm[EarlyExperienceConfig]):
         if self.config.passes and len(found) == 1:
             return Without.ENDED
         if self.config.passes:
-            row = between(cut(rollout.segments[0], found[1]), found)
-            (self.held_out if tags["demonstration"] % HELD_OUT == HELD_OUT - 1 else self.branches).append(row)
+            segment = cut(rollout.segments[0], found[1])
+            weights = between(segment, found)
+            if tags["demonstration"] % HELD_OUT == HELD_OUT - 1:
+                self.held_out.append(replace(segment, loss_weight=weights))
+            else:
+                self.branches.append(weighted(segment, weights))
         return None
 
     def requests(self, run: Run, place: int, demonstration: Rollout) -> list[Request]:
@@ -260,13 +265,10 @@ class EarlyExperience(Algorithm[EarlyExperienceConfig]):
         """The loss of observations that are held out, in nats a token."""
         if not self.held_out:
             return {}
-        losses, tokens = 0.0, 0.0
-        for row in run.score(self.held_out, name=SCORE, read=True):
-            weights, scores = row.streams["cross_entropy"], row.streams[SCORE]
-            assert isinstance(weights, PerToken) and isinstance(scores, PerToken)
-            losses -= sum(weight * score for weight, score in zip(weights, scores, strict=True))
-            tokens += sum(weights)
-        return {"ee/next_state_loss": losses / tokens}
+        found = run.score([Row(segment, {}) for segment in self.held_out], name=SCORE, read=True)
+        tokens = chain.from_iterable(row.streams[SCORE] for row in found)  # type: ignore[misc]
+        weights = chain.from_iterable(segment.loss_weight for segment in self.held_out)
+        return {"ee/next_state_loss": -fmean(compress(tokens, weights))}
 
     def reflect(self, run: Run, _: int) -> Metrics:
         """Ask the writer why the expert's actions are better."""
@@ -320,18 +322,23 @@ class EarlyExperience(Algorithm[EarlyExperienceConfig]):
         )
 
     def state_dict(self) -> dict[str, Any]:
-        kept = {"branches": self.branches, "held_out": self.held_out, "reflections": self.reflections}
+        rows = {"branches": self.branches, "reflections": self.reflections}
         saved = {
-            name: [{"segment": shallow(row.segment), "weights": row.streams["cross_entropy"]} for row in rows]
-            for name, rows in kept.items()
+            name: [{"segment": shallow(row.segment), "weights": row.streams["cross_entropy"]} for row in own]
+            for name, own in rows.items()
         }
-        return {**saved, "alternatives": [shallow(each) for each in self.alternatives]}
+        return {
+            **saved,
+            "held_out": [shallow(segment) for segment in self.held_out],
+            "alternatives": [shallow(each) for each in self.alternatives],
+        }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        self.branches, self.held_out, self.reflections = (
+        self.branches, self.reflections = (
             [weighted(Example(**saved["segment"]), saved["weights"]) for saved in state[name]]
-            for name in ("branches", "held_out", "reflections")
+            for name in ("branches", "reflections")
         )
+        self.held_out = [Example(**saved) for saved in state["held_out"]]
         self.alternatives = [Alternative(**saved) for saved in state["alternatives"]]
 
 
@@ -367,16 +374,17 @@ def other(rollout: Rollout) -> list[Turn] | Without:
 
 def observations(rollout: Rollout) -> list[Row]:
     """All that stands between the responses of a demonstration."""
-    return [between(segment, rollout.episode.turns) for segment in rollout.segments if len(rollout.episode.turns) > 1]
+    turns = rollout.episode.turns
+    return [weighted(segment, between(segment, turns)) for segment in rollout.segments if len(turns) > 1]
 
 
-def between(segment: Example, turns: Sequence[Turn]) -> Row:
-    """A row of the tokens between the responses of these turns."""
+def between(segment: Example, turns: Sequence[Turn]) -> list[float]:
+    """1 on the tokens between the responses of these turns, 0 on all others."""
     weights = [0.0] * len(segment.input_ids)
     for turn, after in pairwise(turns):
         start, end = segment.prompt + turn.tokens[1], segment.prompt + after.tokens[0]
         weights[start:end] = [1.0] * (end - start)
-    return weighted(segment, weights)
+    return weights
 
 
 def weighted(segment: Example, weights: Sequence[float]) -> Row:

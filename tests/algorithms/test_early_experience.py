@@ -63,9 +63,9 @@ class ScriptedRun:
         return Rollout(episode=told, segments=[SEGMENT])
 
     def score(self, rows, *, name, read):
-        """Each token has half the log-probability after a pass."""
+        """Each token with a weight has half the log-probability after a pass."""
         score = -2.0 / (1 + len(self.learned))
-        scores = [PerToken([score] * len(row.segment.input_ids)) for row in rows]
+        scores = [PerToken(score * weight for weight in row.segment.loss_weight) for row in rows]
         return [replace(row, streams={**row.streams, name: own}) for row, own in zip(rows, scores, strict=True)]
 
     def learn(self, rows, loss, **passes):
