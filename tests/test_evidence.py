@@ -318,3 +318,25 @@ def test_pages_and_raw_results_in_the_repository_are_of_its_settings(name):
     for row in rows:
         if row["seed"] == 0:
             assert row["settings"] == evidence.settings(composed(name, row["arm"]))
+
+
+def test_an_arm_begins_with_the_weights_of_another(tmp_path, monkeypatch):
+    """They are made once, and where they lie is no part of its settings."""
+    study, made = STUDIES["early_experience"], []
+    monkeypatch.setattr(evidence, "train", lambda run, console, session: Path(run.config.run.dir))
+    monkeypatch.setattr(evidence, "find", lambda place: place)
+    monkeypatch.setattr(evidence, "export", lambda place, out: (made.append((place, out)), out.mkdir(parents=True)))
+    for arm in ("grpo", "early_grpo", "early_grpo"):
+        evidence.begin(study, arm, 20, tmp_path, None, None)
+    before = evidence.composed(study, "early", 20, tmp_path).run.dir
+    assert made == [(before, Path(f"{before}-weights"))]
+    ours, others = (evidence.composed(study, "early_grpo", 20, place) for place in (tmp_path, Path("b")))
+    assert ours.model.path == f"{before}-weights" != others.model.path
+    assert evidence.settings(ours) == evidence.settings(others)
+
+
+def test_early_experience_makes_as_many_updates_as_cloning():
+    bc, early = (composed("early_experience", arm) for arm in ("bc", "early"))
+    assert early.cloning.epochs + early.algorithm.epochs == bc.cloning.epochs
+    assert early.algorithm.mini_batch_trajectories == bc.cloning.mini_batch_trajectories
+    assert episodes_of("early_experience", "grpo") == episodes_of("early_experience", "early_grpo")
