@@ -52,8 +52,12 @@ class PolicyGradient(OnlineAlgorithm[P]):
             rollouts = self.shaped(batch, run.response_tokens)
             self.learn(run, rollouts, number)
             learnt += rollouts
+        return self.told(learnt, run.response_tokens)
+
+    def told(self, learnt: Sequence[Rollout], response_tokens: int) -> Metrics:
+        """What a step logs of the rollouts that it learned from."""
         metrics = self.metrics(learnt)
-        metrics |= self.shaping.metrics([rollout.episode for rollout in learnt], run.response_tokens)
+        metrics |= self.shaping.metrics([rollout.episode for rollout in learnt], response_tokens)
         return metrics | diagnostics([[rollout.episode for rollout in group] for group in groups(learnt)])
 
     def batches(self, run: Run, number: int) -> Iterator[list[Rollout]]:

@@ -477,6 +477,7 @@ STEPS: dict[str, Entry] = {
 GATE = ("algorithm.keep_best=true", "envs.counter.panels.test.role=validation")
 TEXTS = (f"algorithm.instructions={made('texts.toml')}", "algorithm.steps=6")
 WRITER = ("writer=openai:m@http://h/v1", "algorithm.proposals=1", "algorithm.prune_every=1")
+OFF = ("algorithm.pool.size=0", "algorithm.entropy.keep=1")
 OF_ALGORITHMS: dict[str, dict[str, Entry]] = {
     "bc": {},
     "grpo": {**GROUPS, "normalise_by_std": (False, learning)},
@@ -514,6 +515,27 @@ OF_ALGORITHMS: dict[str, dict[str, Entry]] = {
         "restarts.reverse_every": (1, learning, "algorithm.restarts.source=demonstrations", "algorithm.steps=6"),
         "restarts.turns": ("after", learning),
         "restarts.diverge": (1.0, learning),
+    },
+    "dart": {
+        **GROUPS,
+        **{
+            key: (*entry, *OFF)
+            for key, entry in GROUPS.items()
+            if key.split(".")[-1] in ("kl", "kl_reference", "refills")
+        },
+        **{f"correction.{key}": (*GROUPS[f"correction.{key}"], *OFF) for key in ("kind", "cap", "bounds")},
+        "epochs": (2, learning),
+        "mini_batch_tasks": (2, learning),
+        "normalise_by_std": (False, learning),
+        "pool.size": (0, learning),
+        "pool.source": ("both", learning),
+        "pool.when": ("below", learning),
+        "pool.least": (3, learning, "algorithm.pool.when=below", "algorithm.samples_per_task=6"),
+        "limit.slack": (2, learning, "algorithm.steps=6"),
+        "limit.after": (1, learning, "algorithm.steps=6"),
+        "limit.probe": (1, learning, "algorithm.steps=6"),
+        "entropy.keep": (0.3, learning),
+        "importance_cap": (0.5, learning, "algorithm.steps=6"),
     },
     "inspo": {
         **GROUPS,

@@ -1,0 +1,347 @@
+"""Curated groups: pool, turn limits, turns of high entropy, importance weights."""
+
+import asyncio
+import json
+import random
+from dataclasses import replace
+from math import exp
+
+import pytest
+from corridor import LENGTH
+from hypothesis import given
+from hypothesis import strategies as st
+from test_exit import ScriptedRun, told
+
+from agentgym_rl.algorithms.base import Rollout
+from agentgym_rl.algorithms.dart import (
+    DART,
+    DARTConfig,
+    EntropyConfig,
+    LimitConfig,
+    Played,
+    ratios,
+    selected,
+    threshold,
+)
+from agentgym_rl.algorithms.groups import GroupsConfig
+from agentgym_rl.algorithms.grpo import GRPO, GRPOConfig, relative
+from agentgym_rl.algorithms.losses.vanilla import VanillaConfig
+from agentgym_rl.algorithms.pool import POOLED, Pool, PoolConfig, When
+from agentgym_rl.algorithms.restarts import Source
+from agentgym_rl.algorithms.rows import PerToken
+from agentgym_rl.rollout.supervised import Example
+
+KEYS = {"tasks_per_step": 4, "mini_batch_tasks": 4, "lr": 0.1, "steps": 9}
+
+
+class TokenRun(ScriptedRun):
+    """A run that draws the same tasks in each step, and has the tokens of its rollouts."""
+
+    present = -1.0
+    """Log-probability of every token."""
+
+    def __init__(self, **keys):
+        super().__init__(**keys)
+        self.step = 0
+
+    def requests(self, number):
+        self.step = number + 1
+        return self.drawn(0)
+
+    def rollouts(self, requests, label):
+        self.asked.append(requests)
+        self.met.append(asyncio.run(ScriptedRun.rollouts(self, self.step, requests)))
+        return [tokenized(rollout) for group in self.met[-1] for rollout in group]
+
+    def score(self, rows, *, name, read):
+        assert rows and read
+        values = [PerToken([self.present] * len(row.segment.input_ids)) for row in rows]
+        return [replace(row, streams={**row.streams, name: value}) for row, value in zip(rows, values, strict=True)]
+
+    def observe(self, rollouts): ...
+
+
+def tokenized(rollout):
+    """With two tokens before the first response, three a response and one an observation, and surer late turns."""
+    turns = rollout.episode.turns
+    for number, turn in enumerate(turns):
+        turn.tokens, turn.log_prob = (4 * number, 4 * number + 3), -3.0 / (1 + number)
+    weights = [0.0, 0.0, *[1.0, 1.0, 1.0, 0.0] * len(turns)]
+    return replace(rollout, key=rollout.kept[0], kept=(), segments=[Example([7] * len(weights), weights, 2)])
+
+
+def dart(pool=None, limit=None, entropy=None, **keys):
+    return DART(
+        DARTConfig(
+            name="dart", pool=PoolConfig(**(pool or {"size": 0})), limit=LimitConfig(**(limit or {"slack": None})),
+            entropy=EntropyConfig(**(entropy or {"keep": 1.0})), **KEYS, **keys,
+        )
+    )  # fmt: skip
+
+
+def group_of(*rewards, name="g", **kept):
+    return [
+        tokenized(Rollout(episode=episode, group=name, kept=[f"{name}:{at}"]))
+        for at, episode in enumerate(told(*rewards, **kept))
+    ]
+
+
+# limits
+
+
+@pytest.mark.parametrize("off", [{}, {"limit": {"after": 10_000}}, {"limit": {"probe": 1}}])
+def test_with_all_off_it_is_grpo_draw_for_draw_and_bit_for_bit(off):
+    """Limits that no task reaches, or that every group probes, change nothing either."""
+    runs = [ScriptedRun(), ScriptedRun()]
+    ours, theirs = dart(**off), GRPO(GRPOConfig(**KEYS))
+    for number in range(3):
+        found = [each.unit(run, number) for each, run in zip((ours, theirs), runs, strict=True)]
+        assert {key: value for key, value in found[0].items() if not key.startswith("dart/")} == found[1]
+    assert runs[0].asked == runs[1].asked and repr(runs[0].learned) == repr(runs[1].learned)
+
+
+def test_its_own_defaults_are_those_of_grpo():
+    ours, theirs = vars(DARTConfig()), vars(GRPOConfig())
+    assert {key: ours[key] for key in theirs} == theirs
+
+
+@pytest.mark.parametrize("part", [{"pool": {"size": 1}}, {"entropy": {"keep": 0.5}}])
+def test_each_part_alone_leaves_the_advantages_of_grpo(part):
+    """An empty pool changes no row, and a selection of turns the tokens that count alone."""
+    run, plain = TokenRun(), ScriptedRun()
+    dart(**part).unit(run, 0)
+    plain.drawn, plain.rollouts = run.drawn, lambda number, requests: ScriptedRun.rollouts(plain, 1, requests)
+    GRPO(GRPOConfig(**KEYS)).unit(plain, 0)
+    ours, theirs = run.learned[0][0], plain.learned[0][0]
+    assert [row.streams for row in ours] == [row.streams for row in theirs]
+    assert [repr(row.episode.messages) for row in ours] == [repr(row.episode.messages) for row in theirs]
+    whole = [sum(row.segment.loss_weight) == 3 * len(row.episode.turns) for row in ours]
+    assert all(whole) == ("pool" in part)
+    assert run.learned[0][2]["mini_batch"] == 16
+
+
+# pool
+
+
+def official(group, successes):
+    """What ``filter_fn`` of verl/utils/dataset/trainable_filter.py makes of a group, the oldest first: names that
+    begin with s of a success, f of a failure."""
+    solved = any(name.startswith("s") for name in group)
+    return group if solved or not successes else [successes[-1], *group[1:]]
+
+
+def test_groups_are_those_of_the_official_rule():
+    rng = random.Random(5)
+    for _ in range(500):
+        rewards = [rng.choice([0.0, 0.0, 0.0, 1.0]) for _ in range(rng.randint(2, 8))]
+        group = group_of(*rewards)
+        names = {id(each.segments): f"{'s' if each.episode.success else 'f'}{at}" for at, each in enumerate(group)}
+        pool, old = Pool(PoolConfig(size=9)), group_of(*[1.0] * rng.randint(0, 3))
+        for number, success in enumerate(old):
+            names[id(success.segments)] = f"sold{number}"
+            pool.take(success, number, [PerToken([-1.0])])
+        expected = official([names[id(each.segments)] for each in group], [names[id(each.segments)] for each in old])
+        assert [names[id(each.segments)] for each in pool.fill(group)] == expected
+
+
+def test_a_success_stands_in_a_group_once_and_as_a_copy():
+    pool, (success,) = Pool(PoolConfig(size=3, when=When.BELOW, least=3)), group_of(1.0)
+    pool.take(success, 1, [PerToken([-1.0])])
+    filled = [pool.fill(group_of(0.0, 0.0, 1.0, name=name)) for name in "ab"]
+    assert [[POOLED in each.episode.tags for each in group] for group in filled] == [[True, False, False]] * 2
+    assert [group[0].group for group in filled] == ["a", "b"]
+    assert len({id(each.episode) for group in filled for each in group[:1]} | {id(success.episode)}) == 3
+
+
+def test_a_success_of_another_task_or_prompt_takes_no_place():
+    pool = Pool(PoolConfig())
+    pool.take(group_of(1.0, task=1)[0], 1, [PerToken([-1.0])])
+    (other,) = group_of(1.0)
+    other.episode.messages[0]["content"] = "another first observation"
+    pool.take(other, 1, [PerToken([-1.0])])
+    assert not any(POOLED in each.episode.tags for each in pool.fill(group_of(0.0, 0.0)))
+
+
+def test_the_newest_successes_are_kept():
+    pool = Pool(PoolConfig(size=2))
+    for step in range(4):
+        pool.take(group_of(1.0)[0], step, [PerToken([-1.0])])
+    assert [kept.step for kept in pool.kept["corridor_0"]] == [2, 3]
+
+
+def test_demonstrations_stand_in_after_own_successes():
+    pool, shown, own = Pool(PoolConfig(source=Source.BOTH)), group_of(1.0), group_of(1.0)
+    pool.demonstrate(shown)
+    assert pool.fill(group_of(0.0, 0.0))[0].episode.tags[POOLED] == ""
+    pool.take(own[0], 2, [PerToken([-1.0])])
+    assert pool.fill(group_of(0.0, 0.0))[0].episode.tags[POOLED] == "2:g:0"
+
+
+def solved_then_failed(**keys):
+    """A first step that solves all tasks, and a second that solves none."""
+    algorithm, run = dart(pool={"size": 1}, **keys), TokenRun(skill=1.0)
+    algorithm.unit(run, 0)
+    run.skill, run.present = 0.0, -1.5
+    return algorithm, run, algorithm.unit(run, 1)
+
+
+def test_a_success_of_the_pool_gives_dead_groups_a_gradient_by_hand():
+    _, run, metrics = solved_then_failed(importance_cap=5.0)
+    rows = run.learned[1][0]
+    pooled = [row for row in rows if POOLED in row.episode.tags]
+    assert (metrics["dart/injected"], metrics["dart/pool"], metrics["dart/pool_age"]) == (4, 4, 1)
+    assert len(rows) == 16 and len(pooled) == 4
+    best, others = relative([1.0, 0.0, 0.0, 0.0], True)[:2]
+    assert {row.streams["advantage"] for row in rows if row not in pooled} == {others}
+    assert pooled[0].streams["advantage"] == pytest.approx([best * exp(-0.5)] * len(pooled[0].segment.input_ids))
+    assert metrics["dart/importance_cut"] == 0
+
+
+def test_importance_weights_are_cut():
+    algorithm, run, _ = solved_then_failed(importance_cap=0.5)
+    (weight,) = {value for row in run.learned[1][0] if POOLED in row.episode.tags for value in row.streams["advantage"]}
+    assert weight == pytest.approx(1.5 * 0.5, abs=1e-4), "1.5 is GRPO's advantage of one success among four"
+    run.present = 0.0
+    assert algorithm.unit(run, 2)["dart/importance_cut"] == 1
+    assert ratios([-1.0, -2.0], [-2.0, -1.0]) == pytest.approx([exp(1), exp(-1)])
+
+
+def test_demonstrations_weigh_as_the_present_policy():
+    algorithm, run = dart(pool={"size": 1, "source": Source.DEMONSTRATIONS}), TokenRun(skill=0.0)
+    best = TokenRun(skill=1.0)
+    run.demonstrations = [each for each in best.rollouts(best.requests(0), "")][::4]
+    metrics = algorithm.unit(run, 0)
+    assert metrics["dart/injected"] == 4 and metrics["dart/pool"] == 0
+    (advantage,) = {
+        value for row in run.learned[0][0] if POOLED in row.episode.tags for value in row.streams["advantage"]
+    }
+    assert advantage == pytest.approx(1.5, abs=1e-4)
+
+
+# turn limits
+
+
+def test_limits_by_hand():
+    config, played = LimitConfig(slack=1.5, after=2, probe=4), Played()
+    found = []
+    for length in (3, 2, 5, None, 1, None, None):
+        found.append(played.limit(config, 7))
+        (episode,) = told(0.0 if length is None else 1.0, responses="abcdefgh"[: length or 8])
+        played.observe([episode])
+    assert found == [7, 7, 5, 7, 7, 7, 7], (
+        "none yet, none yet, 1.5 x 3, the fourth, 1.5 x 5 is above, the same, a probe"
+    )
+    assert Played(groups=1, successes=2, longest=3).limit(LimitConfig(), None) == 3
+    assert Played(groups=1, successes=2, longest=3).limit(LimitConfig(), 2) == 2, "of the curriculum"
+    assert Played(groups=1, successes=2, longest=3).limit(LimitConfig(slack=None), 9) == 9
+
+
+@given(st.lists(st.lists(st.integers(0, 9), min_size=1, max_size=4), max_size=12), st.floats(1, 3), st.integers(1, 9))
+def test_limits_hold_for_all_successes_and_are_never_above_the_environments(groups, slack, full):
+    played = Played()
+    for group in groups:
+        limit = played.limit(LimitConfig(slack=slack), full)
+        assert min(full, played.longest) <= limit <= full or limit == full
+        played.observe([told(float(turns > 0), responses="a" * turns)[0] for turns in group])
+
+
+def test_limits_of_solved_tasks_are_asked_for():
+    algorithm, run = dart(pool={"size": 1}, limit={"slack": 1.0}), TokenRun(skill=1.0, limit=LENGTH + 4)
+    for number in range(2):
+        metrics = algorithm.unit(run, number)
+    assert [{request.max_turns for request in requests} for requests in run.asked] == [{LENGTH + 4}, {LENGTH}]
+    assert metrics["dart/limit_mean"] == LENGTH
+
+
+def test_groups_that_the_filter_leaves_out_count_for_limits():
+    algorithm, run = dart(limit={"slack": 1.0}, groups=GroupsConfig(filter=True)), ScriptedRun(skill=1.0)
+    algorithm.unit(run, 0)
+    assert run.learned[0][0] == [] and {each.successes for each in algorithm.played.values()} == {4}
+
+
+# turns
+
+
+def test_the_quantile_by_hand():
+    assert threshold([5.0, 1.0, 4.0, 2.0, 3.0], 0.8) == 2.0
+    assert threshold([5.0, 1.0, 4.0, 2.0, 3.0], 1.0) == 1.0
+    assert threshold([5.0, 1.0, 4.0, 2.0, 3.0], 1e-12) == 5.0
+    group = [each.episode for each in group_of(1.0, 0.0)]
+    assert selected(group, 0.5) == [[True, True, False, False]] * 2
+    group[0].turns[3].log_prob = -30.0
+    assert selected(group, 0.25) == [[True, False, False, True], [True, False, False, False]], "equal ones all count"
+    group[1].turns[2].log_prob = None
+    assert selected(group, 0.25)[1][2], "not known"
+
+
+@given(st.lists(st.floats(0, 9), min_size=1, max_size=30), st.floats(0.01, 1))
+def test_at_least_the_share_is_kept(values, keep):
+    kept = sum(value >= threshold(values, keep) for value in values)
+    assert kept >= keep * len(values) - 1e-6
+
+
+def test_turns_that_do_not_count_leave_the_mask():
+    run = TokenRun()
+    metrics = dart(entropy={"keep": 0.5}).unit(run, 0)
+    rows = run.learned[0][0]
+    counted = [sum(row.segment.loss_weight) / 3 for row in rows]
+    assert metrics["dart/turns_kept"] == sum(counted) / sum(len(row.episode.turns) for row in rows) < 0.8
+    assert all(row.segment.loss_weight[2:5] == [1.0, 1.0, 1.0] for row in rows), "the first turn is the least sure"
+
+
+# resuming
+
+
+def test_a_resumed_run_learns_the_same():
+    def full():
+        return dart(pool={"size": 2}, limit={}, entropy={"keep": 0.8})
+
+    first, run = full(), TokenRun(skill=0.6)
+    for number in range(3):
+        first.unit(run, number)
+    second, other = full(), TokenRun(skill=0.6)
+    second.load_state_dict(json.loads(json.dumps(first.state_dict())))
+    run.skill = other.skill = 0.3
+    for number in (3, 4):
+        assert first.unit(run, number) == second.unit(other, number)
+    assert run.asked[3:] == other.asked and repr(run.learned[3:]) == repr(other.learned)
+    assert first.state_dict() == second.state_dict()
+    assert any(POOLED in row.episode.tags for row in other.learned[0][0])
+
+
+# keys
+
+
+@pytest.mark.parametrize(
+    ("config", "keys", "says"),
+    [
+        (PoolConfig, {"size": -1}, "size must be at least 0, got -1"),
+        (PoolConfig, {"least": 0}, "least must be at least 1, got 0"),
+        (LimitConfig, {"slack": 0.9}, "slack must be at least 1, got 0.9"),
+        (LimitConfig, {"after": 0}, "after must be at least 1, got 0"),
+        (LimitConfig, {"probe": 0}, "probe must be at least 1, got 0"),
+        (EntropyConfig, {"keep": 0.0}, "keep must be greater than 0, got 0.0"),
+        (EntropyConfig, {"keep": 1.5}, r"keep must be in \[0, 1\], got 1.5"),
+        (DARTConfig, {"importance_cap": 0.0}, "importance_cap must be greater than 0, got 0.0"),
+        (DARTConfig, {"loss": VanillaConfig(kl=0.1)}, "loss.kl=0.1 needs rows that stay with the engine"),
+    ],
+)
+def test_values_that_cannot_work_are_refused(config, keys, says):
+    with pytest.raises(ValueError, match=says):
+        config(**keys)
+
+
+def test_keys_without_an_effect():
+    def unused(**keys):
+        return DARTConfig(**keys).unused(off_policy=False, environments=1).keys()
+
+    assert "pool.least" in unused() and "pool.least" not in unused(pool=PoolConfig(when=When.BELOW))
+    assert {"correction.kind", "groups.refills"} <= unused() and "importance_cap" not in unused()
+    off = {"pool": PoolConfig(size=0), "limit": LimitConfig(slack=None), "entropy": EntropyConfig(keep=1.0)}
+    of_off = {"pool.source", "pool.when", "pool.least", "limit.after", "limit.probe", "importance_cap"}
+    assert unused(**off) - GRPOConfig().unused(off_policy=False, environments=1).keys() == of_off
+
+
+def test_what_it_needs():
+    assert DART.needs(DARTConfig()) == GRPO.needs(GRPOConfig())
+    assert DART.needs(DARTConfig(pool=PoolConfig(source=Source.BOTH))).demonstrations
