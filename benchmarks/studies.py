@@ -364,6 +364,20 @@ EARLY = Study(
     samples={"unseen_goals": 2, "new_mazes": 2},
 )
 
+# groups, turns and limits
+
+CURATION = Study(
+    recipe="dart_maze",
+    prefix="dart-maze",
+    columns={"near": ("near", "maze-near"), "far": ("far", "maze-far")},
+    arms={"bc": ["algorithm=bc"], "grpo": ["algorithm=grpo"], "dart": ["algorithm=dart"]},
+    orderings={"curation": [Ordering("DART > GRPO", "dart", "grpo"), Ordering("GRPO > BC", "grpo", "bc")]},
+    raw=HERE / "curation.json",
+    page=DOCS / "algorithms" / "dart.md",
+    watched=("validation", "maze-far"),
+    curves={"curation": ["grpo", "dart"]},
+)
+
 STUDIES = {
     "algorithms": ALGORITHMS,
     "credit": CREDIT,
@@ -374,4 +388,5 @@ STUDIES = {
     "transfer": TRANSFER,
     "starts": STARTS,
     "early_experience": EARLY,
+    "curation": CURATION,
 }

@@ -477,6 +477,7 @@ STEPS: dict[str, Entry] = {
 GATE = ("algorithm.keep_best=true", "envs.counter.panels.test.role=validation")
 TEXTS = (f"algorithm.instructions={made('texts.toml')}", "algorithm.steps=6")
 WRITER = ("writer=openai:m@http://h/v1", "algorithm.proposals=1", "algorithm.prune_every=1")
+LONG = ("algorithm.steps=12", "algorithm.samples_per_task=6", "curriculum=fixed")
 OFF = ("algorithm.pool.size=0", "algorithm.entropy.keep=1")
 OF_ALGORITHMS: dict[str, dict[str, Entry]] = {
     "bc": {},
@@ -529,13 +530,13 @@ OF_ALGORITHMS: dict[str, dict[str, Entry]] = {
         "normalise_by_std": (False, learning),
         "pool.size": (0, learning),
         "pool.source": ("both", learning),
-        "pool.when": ("below", learning),
-        "pool.least": (3, learning, "algorithm.pool.when=below", "algorithm.samples_per_task=6"),
-        "limit.slack": (2, learning, "algorithm.steps=6"),
-        "limit.after": (1, learning, "algorithm.steps=6"),
-        "limit.probe": (1, learning, "algorithm.steps=6"),
+        "pool.when": ("below", learning, *LONG),
+        "pool.least": (3, learning, "algorithm.pool.when=below", *LONG),
+        "limit.slack": (2, learning, *LONG),
+        "limit.after": (9, learning, *LONG),
+        "limit.probe": (1, learning, *LONG),
         "entropy.keep": (0.3, learning),
-        "importance_cap": (0.5, learning, "algorithm.steps=6"),
+        "importance_cap": (0.5, learning, *LONG),
     },
     "inspo": {
         **GROUPS,
