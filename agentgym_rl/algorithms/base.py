@@ -84,6 +84,8 @@ class Needs:
     """Names of environments by the key that has them; each must be one of the run."""
     writer: str | None = None
     """The key or algorithm that asks a writer (:meth:`Run.generate`); the run must have one."""
+    whole_steps: str | None = None
+    """The key or algorithm whose steps roll out all their tasks before they learn (``engine.mode=sync``)."""
     rows_together: int = 1
     """Rows of the full context length that must fit into one micro-batch."""
 

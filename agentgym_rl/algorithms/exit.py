@@ -37,7 +37,7 @@ from functools import partial
 from statistics import fmean
 from typing import Any
 
-from agentgym_rl.algorithms.base import Keep, Metrics, Needs, Rollout, Run, groups
+from agentgym_rl.algorithms.base import Metrics, Needs, Rollout, Run
 from agentgym_rl.algorithms.config import within
 from agentgym_rl.algorithms.gigpo import GiGPO, GiGPOConfig
 from agentgym_rl.algorithms.groups import uneven
@@ -105,16 +105,19 @@ class ExIt(PolicyGradient[ExItConfig]):
             return
         self.starts.demonstrate([rollout.episode for rollout in run.demonstrations], run.seed, number)
         met: dict[str, list[Rollout]] = {}
-        asked = self.filter()
-        if keep := asked.get("keep"):
-            asked["keep"] = partial(_keep, met, keep)
-        for batch in run.batches(number, partial(self.starts.plan, run.seed), **asked):
-            met |= {group[0].group: group for group in groups(batch)}
+        for batch in self.planned(run, number, partial(self.starts.plan, run.seed), met):
             found = arrived(batch)
             size = Counter(rollout.group for rollout in found)
             yield [rollout for rollout in found if size[rollout.group] > 1]
         self._outcomes = [Outcome.of(group) for group in met.values()]
         self.starts.observe(self._outcomes, run.seed, number)
+
+    def filter(self) -> dict[str, Any]:
+        """That of groups, by the episodes that went on from the start."""
+        asked = super().filter()
+        if keep := asked.get("keep"):
+            asked["keep"] = lambda group: len(found := arrived(group)) > 1 and keep(found)
+        return asked
 
     def credit(self, group: Sequence[Episode]) -> Credit:
         """Of the turns after the start; those before have 0, where each turn has a number."""
@@ -154,10 +157,3 @@ class ExIt(PolicyGradient[ExItConfig]):
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         super().load_state_dict(state["shaping"])
         self.starts.load(state["starts"])
-
-
-def _keep(met: dict[str, list[Rollout]], keep: Keep, group: list[Rollout]) -> bool:
-    """The filter of groups. It notes those that it judges: one that teaches nothing has a score, too."""
-    met[group[0].group] = group
-    found = arrived(group)
-    return len(found) > 1 and keep(found)

@@ -18,10 +18,11 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from statistics import fmean
 from typing import Any
 
-from agentgym_rl.algorithms.base import Metrics, Needs, Request, Rollout, Run, groups
+from agentgym_rl.algorithms.base import Metrics, Needs, Request, Rollout, Run
 from agentgym_rl.algorithms.checks import above, at_least, share
 from agentgym_rl.algorithms.grpo import GRPO, GRPOConfig
 from agentgym_rl.algorithms.instructions import Population, alike
@@ -124,17 +125,7 @@ class Inspo(GRPO):
             yield from super().batches(run, number)
             return
         met: dict[str, list[Rollout]] = {}
-        asked = self.filter()
-        keep = asked.get("keep")
-
-        def noted(group: list[Rollout]) -> bool:  # one that teaches the policy nothing tells of its instruction
-            met[group[0].group] = group
-            return bool(keep is None or keep(group))
-
-        asked |= {"keep": noted} if keep else {}
-        for batch in run.batches(number, lambda due, drawn: self.plan(run.seed, due, drawn), **asked):
-            met |= {group[0].group: group for group in groups(batch)}
-            yield batch
+        yield from self.planned(run, number, partial(self.plan, run.seed), met)
         self.population.steps += 1
         for group in met.values():
             self.observe(group)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, ClassVar, TypeVar
 
-from agentgym_rl.algorithms.base import Metrics, Needs, OnlineAlgorithm, Rollout, Run, groups
+from agentgym_rl.algorithms.base import Keep, Metrics, Needs, OnlineAlgorithm, Plan, Rollout, Run, groups
 from agentgym_rl.algorithms.config import GroupConfig, PolicyGradientConfig
 from agentgym_rl.algorithms.diagnostics import diagnostics
 from agentgym_rl.algorithms.losses import loss_of
@@ -63,6 +64,15 @@ class PolicyGradient(OnlineAlgorithm[P]):
     def batches(self, run: Run, number: int) -> Iterator[list[Rollout]]:
         """What the updates of a step learn from."""
         yield from run.batches(number, **self.filter())
+
+    def planned(self, run: Run, number: int, plan: Plan, met: dict[str, list[Rollout]]) -> Iterator[list[Rollout]]:
+        """The batches of planned requests; ``met`` takes in every group, those that the filter leaves out included."""
+        asked = self.filter()
+        if keep := asked.get("keep"):
+            asked["keep"] = partial(_met, met, keep)
+        for batch in run.batches(number, plan, **asked):
+            met |= {group[0].group: group for group in groups(batch)}
+            yield batch
 
     def learn(self, run: Run, rollouts: Sequence[Rollout], number: int) -> None:
         """Learn from a batch of step ``number``, whose rewards are shaped."""
@@ -128,6 +138,11 @@ class PolicyGradient(OnlineAlgorithm[P]):
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         self.shaping.load_state_dict(state)
+
+
+def _met(met: dict[str, list[Rollout]], keep: Keep, group: list[Rollout]) -> bool:
+    met[group[0].group] = group
+    return keep(group)
 
 
 def weighed(advantage: Stream, weight: float) -> Stream:

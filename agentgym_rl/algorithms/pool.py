@@ -13,7 +13,7 @@ from typing import Any
 from agentgym_rl.algorithms.base import Rollout
 from agentgym_rl.algorithms.checks import at_least
 from agentgym_rl.algorithms.restarts import Source, task_of
-from agentgym_rl.algorithms.rows import PerToken
+from agentgym_rl.algorithms.rows import PerToken, Row
 from agentgym_rl.data.episode import Episode, shallow
 from agentgym_rl.rollout.supervised import Example
 
@@ -119,9 +119,11 @@ class Pool:
         every += [("", rollout) for rollout in self.shown.get(task, [])]
         return [(key, each) for key, each in every if each.episode.messages[: each.episode.start] == asked]
 
-    def sampled(self, key: str) -> list[PerToken] | None:
-        """:attr:`Kept.sampled`; None of a demonstration."""
-        return next((kept.sampled for of_task in self.kept.values() for kept in of_task if kept.key == key), None)
+    def sampled(self, row: Row) -> PerToken | None:
+        """Of a row of a success that took a place, :attr:`Kept.sampled`; None of a demonstration."""
+        key = row.episode.tags[POOLED] if row.episode is not None else ""
+        every = (kept.sampled[row.number] for of_task in self.kept.values() for kept in of_task if kept.key == key)
+        return next(every, None)
 
     def take(self, success: Rollout, step: int, sampled: Sequence[PerToken]) -> None:
         """Keep a success, in the place of the oldest of its task where there are enough."""

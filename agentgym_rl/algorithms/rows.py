@@ -20,8 +20,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import sqrt
 
-from agentgym_rl.data.episode import Episode
+from agentgym_rl.data.episode import Episode, Turn
 from agentgym_rl.rollout.supervised import Example
+
+Span = tuple[int, int]
+"""Tokens [start, end) of a segment."""
 
 
 class PerToken(tuple[float, ...]):
@@ -60,6 +63,22 @@ class Row:
     number: int = 0
     """Of the segment in its episode."""
 
+    @property
+    def tokens(self) -> Example:
+        """The segment of a row that has its tokens."""
+        assert isinstance(self.segment, Example)
+        return self.segment
+
+    def responses(self) -> Iterator[tuple[Turn, Span]]:
+        """The turns of a row that has its tokens, and where their responses stand."""
+        return located(self.episode, self.number, self.tokens)
+
+    def of_tokens(self, name: str) -> PerToken:
+        """A stream of one number a token."""
+        stream = self.streams[name]
+        assert isinstance(stream, PerToken)
+        return stream
+
 
 def streams_of(rows: Sequence[Row]) -> frozenset[str]:
     """The names of the streams, which all rows of an update have.
@@ -89,10 +108,6 @@ def _check_length(row: Row, name: str, stream: Sequence[float]) -> None:
         raise ValueError(f"stream {name!r} has {len(stream)} numbers for {len(row.segment.input_ids)} tokens")
 
 
-Span = tuple[int, int]
-"""Tokens [start, end) of a segment."""
-
-
 def imitation(example: Example, weight: float = 1.0, observations: float = 0.0, unlearned: Sequence[Span] = ()) -> Row:
     """A row of the cross-entropy loss.
 
@@ -111,11 +126,14 @@ def imitation(example: Example, weight: float = 1.0, observations: float = 0.0, 
 
 def refused(episode: Episode, number: int, example: Example) -> tuple[Span, ...]:
     """Where responses stand in a segment of an episode whose action was refused."""
-    return tuple(
-        (example.prompt + turn.tokens[0], example.prompt + turn.tokens[1])
-        for turn in episode.turns
-        if turn.invalid and turn.segment == number
-    )
+    return tuple(span for turn, span in located(episode, number, example) if turn.invalid)
+
+
+def located(episode: Episode | None, number: int, example: Example) -> Iterator[tuple[Turn, Span]]:
+    """The turns of an episode in one of its segments, and where their responses stand."""
+    for turn in episode.turns if episode is not None else ():
+        if turn.segment == number:
+            yield turn, (example.prompt + turn.tokens[0], example.prompt + turn.tokens[1])
 
 
 def whitened(rows: Sequence[Row]) -> list[Row]:

@@ -13,22 +13,15 @@ from hypothesis import strategies as st
 from test_exit import ScriptedRun, told
 
 from agentgym_rl.algorithms.base import Rollout
-from agentgym_rl.algorithms.dart import (
-    DART,
-    DARTConfig,
-    EntropyConfig,
-    LimitConfig,
-    Played,
-    ratios,
-    selected,
-    threshold,
-)
+from agentgym_rl.algorithms.dart import DART, DARTConfig, ratios
 from agentgym_rl.algorithms.groups import GroupsConfig
 from agentgym_rl.algorithms.grpo import GRPO, GRPOConfig, relative
 from agentgym_rl.algorithms.losses.vanilla import VanillaConfig
 from agentgym_rl.algorithms.pool import POOLED, Pool, PoolConfig, When
 from agentgym_rl.algorithms.restarts import Source
 from agentgym_rl.algorithms.rows import PerToken
+from agentgym_rl.algorithms.task_limits import LimitConfig, Limits, Played
+from agentgym_rl.algorithms.turn_selection import By, EntropyConfig, sampled, selected, threshold
 from agentgym_rl.rollout.supervised import Example
 
 KEYS = {"tasks_per_step": 4, "mini_batch_tasks": 4, "lr": 0.1, "steps": 9}
@@ -53,10 +46,15 @@ class TokenRun(ScriptedRun):
         self.met.append(asyncio.run(ScriptedRun.rollouts(self, self.step, requests)))
         return [tokenized(rollout) for group in self.met[-1] for rollout in group]
 
-    def score(self, rows, *, name, read):
-        assert rows and read
-        values = [PerToken([self.present] * len(row.segment.input_ids)) for row in rows]
-        return [replace(row, streams={**row.streams, name: value}) for row, value in zip(rows, values, strict=True)]
+    def score(self, rows, *, name, entropy=False, read):
+        """Late tokens have the most entropy, though they look the surest."""
+        assert read
+        found = []
+        for row in rows:
+            width = len(row.tokens.input_ids)
+            scores = {name: PerToken([self.present] * width)}
+            found.append(scores | ({f"{name}_entropy": PerToken(range(width))} if entropy else {}))
+        return [replace(row, streams={**row.streams, **own}) for row, own in zip(rows, found, strict=True)]
 
     def observe(self, rollouts): ...
 
@@ -84,6 +82,9 @@ def group_of(*rewards, name="g", **kept):
         tokenized(Rollout(episode=episode, group=name, kept=[f"{name}:{at}"]))
         for at, episode in enumerate(told(*rewards, **kept))
     ]
+
+
+REQUEST = ScriptedRun(limit=7).drawn(0)[0]
 
 
 # limits
@@ -221,28 +222,40 @@ def test_demonstrations_weigh_as_the_present_policy():
 # turn limits
 
 
+def played(*lengths, config=None):
+    """Limits after groups of an episode each, a success of so many turns or a failure of 8 (None)."""
+    limits = Limits(config or LimitConfig())
+    for length in lengths:
+        limits.observe([group_of(float(bool(length)), responses="abcdefghij"[: length or 8])])
+    return limits
+
+
 def test_limits_by_hand():
-    config, played = LimitConfig(slack=1.5, after=2, probe=4), Played()
-    found = []
-    for length in (3, 2, 5, None, 1, None, None):
-        found.append(played.limit(config, 7))
-        (episode,) = told(0.0 if length is None else 1.0, responses="abcdefgh"[: length or 8])
-        played.observe([episode])
+    lengths, config = (3, 2, 5, None, 1, None, None), LimitConfig(slack=1.5, after=2, probe=4)
+    found = [played(*lengths[:number], config=config).plan([REQUEST])[0].max_turns for number in range(7)]
     assert found == [7, 7, 5, 7, 7, 7, 7], (
         "none yet, none yet, 1.5 x 3, the fourth, 1.5 x 5 is above, the same, a probe"
     )
-    assert Played(groups=1, successes=2, longest=3).limit(LimitConfig(), None) == 3
-    assert Played(groups=1, successes=2, longest=3).limit(LimitConfig(), 2) == 2, "of the curriculum"
-    assert Played(groups=1, successes=2, longest=3).limit(LimitConfig(slack=None), 9) == 9
+    assert played(3, 3).plan([replace(REQUEST, max_turns=2)])[0].max_turns == 2, "of the curriculum"
+    assert played(3, 3).plan([replace(REQUEST, max_turns=None)])[0].max_turns == 3
+    assert played(3, 3, config=LimitConfig(slack=None)).plan([REQUEST]) == [REQUEST]
+    assert Played(successes=2, longest=10).limit(LimitConfig(slack=1.1), 99) == 11
+
+
+def test_a_task_that_is_drawn_twice_a_step_has_its_probes():
+    limits = played(*[3] * 8)
+    assert [request.max_turns for request in limits.plan([REQUEST, REQUEST])] == [3, 7]
 
 
 @given(st.lists(st.lists(st.integers(0, 9), min_size=1, max_size=4), max_size=12), st.floats(1, 3), st.integers(1, 9))
 def test_limits_hold_for_all_successes_and_are_never_above_the_environments(groups, slack, full):
-    played = Played()
-    for group in groups:
-        limit = played.limit(LimitConfig(slack=slack), full)
-        assert min(full, played.longest) <= limit <= full or limit == full
-        played.observe([told(float(turns > 0), responses="a" * turns)[0] for turns in group])
+    longest = max((turns for group in groups for turns in group), default=0)
+    limits = Limits(LimitConfig(slack=slack))
+    limits.observe([group_of(*map(float, map(bool, group))) for group in groups])
+    for turns in {turns for group in groups for turns in group} - {0}:
+        limits.observe([group_of(1.0, responses="abcdefghi"[:turns])])
+    ((found,), own) = limits.plan([replace(REQUEST, max_turns=full)]), limits.played.get("corridor_0", Played()).longest
+    assert own >= longest and min(full, own) <= found.max_turns <= full
 
 
 def test_limits_of_solved_tasks_are_asked_for():
@@ -253,10 +266,17 @@ def test_limits_of_solved_tasks_are_asked_for():
     assert metrics["dart/limit_mean"] == LENGTH
 
 
+def test_limits_alone_work_while_later_steps_are_under_way():
+    algorithm, run = dart(limit={"slack": 1.0}), ScriptedRun(skill=1.0, limit=LENGTH + 4, ahead=1)
+    run.drawn = lambda number: ScriptedRun.drawn(run, 0)
+    metrics = [algorithm.unit(run, number)["dart/limit_mean"] for number in range(3)]
+    assert metrics == [LENGTH + 4, LENGTH + 4, LENGTH], "the second step began before the first one's end"
+
+
 def test_groups_that_the_filter_leaves_out_count_for_limits():
     algorithm, run = dart(limit={"slack": 1.0}, groups=GroupsConfig(filter=True)), ScriptedRun(skill=1.0)
     algorithm.unit(run, 0)
-    assert run.learned[0][0] == [] and {each.successes for each in algorithm.played.values()} == {4}
+    assert run.learned[0][0] == [] and {each.successes for each in algorithm.limits.played.values()} == {4}
 
 
 # turns
@@ -266,12 +286,40 @@ def test_the_quantile_by_hand():
     assert threshold([5.0, 1.0, 4.0, 2.0, 3.0], 0.8) == 2.0
     assert threshold([5.0, 1.0, 4.0, 2.0, 3.0], 1.0) == 1.0
     assert threshold([5.0, 1.0, 4.0, 2.0, 3.0], 1e-12) == 5.0
-    group = [each.episode for each in group_of(1.0, 0.0)]
-    assert selected(group, 0.5) == [[True, True, False, False]] * 2
-    group[0].turns[3].log_prob = -30.0
-    assert selected(group, 0.25) == [[True, False, False, True], [True, False, False, False]], "equal ones all count"
-    group[1].turns[2].log_prob = None
-    assert selected(group, 0.25)[1][2], "not known"
+    assert threshold([], 0.8) == 0.0
+
+
+def counted(group, keep):
+    """Of each turn of a group, whether its tokens count."""
+    rows = [row for rollout in group for row in rollout.rows({})]
+    found, share = selected(group, rows, sampled(rows), keep)
+    counts = [[bool(row.tokens.loss_weight[start]) for _, (start, _) in row.responses()] for row in found]
+    assert share == sum(map(sum, counts)) / sum(len(rollout.episode.turns) for rollout in group)
+    return counts
+
+
+def test_turns_of_the_highest_entropy_count_by_hand():
+    group = group_of(1.0, 0.0)
+    assert counted(group, 0.5) == [[True, True, False, False]] * 2
+    group[0].episode.turns[3].log_prob = -30.0
+    assert counted(group, 0.25) == [[True, False, False, True], [True, False, False, False]], "equal ones all count"
+    group[1].episode.turns[2].log_prob = None
+    assert counted(group, 0.25)[1][2], "not known"
+
+
+def test_an_episode_without_a_turn_that_counts_leaves():
+    group = group_of(1.0, 0.0)
+    for turn in group[1].episode.turns:
+        turn.log_prob = -0.1
+    assert counted(group, 0.25) == [[True, True, False, False]]
+
+
+def test_turns_that_do_not_count_are_no_observations():
+    (rollout,) = group_of(1.0)
+    rows = rollout.rows({"observation": 0.5})
+    ((row,), _) = selected([rollout], rows, sampled(rows), 0.5)
+    assert [*row.of_tokens("observation")] == [0.5 * (1 - own) for own in rows[0].tokens.loss_weight]
+    assert sum(row.tokens.loss_weight) == 6
 
 
 @given(st.lists(st.floats(0, 9), min_size=1, max_size=30), st.floats(0.01, 1))
@@ -289,12 +337,19 @@ def test_turns_that_do_not_count_leave_the_mask():
     assert all(row.segment.loss_weight[2:5] == [1.0, 1.0, 1.0] for row in rows), "the first turn is the least sure"
 
 
+def test_exact_entropies_are_those_of_the_tokens_distributions():
+    run = TokenRun()
+    dart(entropy={"keep": 0.5, "by": By.EXACT}).unit(run, 0)
+    for row in run.learned[0][0]:
+        assert not any(row.segment.loss_weight[2:5]) and row.streams.keys() == {"advantage"}
+
+
 # resuming
 
 
 def test_a_resumed_run_learns_the_same():
     def full():
-        return dart(pool={"size": 2}, limit={}, entropy={"keep": 0.8})
+        return dart(pool={"size": 2}, limit={"probe": 3}, entropy={"keep": 0.8})
 
     first, run = full(), TokenRun(skill=0.6)
     for number in range(3):
@@ -336,12 +391,16 @@ def test_keys_without_an_effect():
         return DARTConfig(**keys).unused(off_policy=False, environments=1).keys()
 
     assert "pool.least" in unused() and "pool.least" not in unused(pool=PoolConfig(when=When.BELOW))
+    assert "entropy.by" in unused(entropy=EntropyConfig(keep=1.0)) and "entropy.by" not in unused()
     assert {"correction.kind", "groups.refills"} <= unused() and "importance_cap" not in unused()
     off = {"pool": PoolConfig(size=0), "limit": LimitConfig(slack=None), "entropy": EntropyConfig(keep=1.0)}
-    of_off = {"pool.source", "pool.when", "pool.least", "limit.after", "limit.probe", "importance_cap"}
+    of_off = {"pool.source", "pool.when", "pool.least", "limit.after", "limit.probe", "entropy.by", "importance_cap"}
     assert unused(**off) - GRPOConfig().unused(off_policy=False, environments=1).keys() == of_off
 
 
 def test_what_it_needs():
-    assert DART.needs(DARTConfig()) == GRPO.needs(GRPOConfig())
+    key = "algorithm.pool.size=1"
+    assert DART.needs(DARTConfig()) == replace(GRPO.needs(GRPOConfig()), whole_steps=key)
+    assert DART.needs(DARTConfig(pool=PoolConfig(size=0))).whole_steps == "algorithm.entropy.keep=0.8"
+    assert DART.needs(dart().config) == GRPO.needs(GRPOConfig(**KEYS))
     assert DART.needs(DARTConfig(pool=PoolConfig(source=Source.BOTH))).demonstrations

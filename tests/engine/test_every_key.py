@@ -250,7 +250,9 @@ class Recorder:
         self.asked.append((repr(rows), by))
         numbers = [PerToken([-1 / (1 + (place + token * len(by)) % 7) for token in range(99)])
                    for place in range(len(rows))]  # fmt: skip
-        return [replace(row, streams={**row.streams, name: own}) for row, own in zip(rows, numbers, strict=True)]
+        more = [f"{name}_entropy"] if asked.get("entropy") else []
+        return [replace(row, streams={**row.streams, **dict.fromkeys([name, *more], own)})
+                for row, own in zip(rows, numbers, strict=True)]  # fmt: skip
 
     def learn(self, rows: Sequence[Row], loss: Any, **passes: Any) -> dict[str, float]:
         self.asked.append((repr(rows), repr(loss), passes))
@@ -536,6 +538,7 @@ OF_ALGORITHMS: dict[str, dict[str, Entry]] = {
         "limit.after": (9, learning, *LONG),
         "limit.probe": (1, learning, *LONG),
         "entropy.keep": (0.3, learning),
+        "entropy.by": ("exact", learning),
         "importance_cap": (0.5, learning, *LONG),
     },
     "inspo": {

@@ -75,6 +75,14 @@ REFUSED = [
         ["experiment=counter", "rollout.context=window", "algorithm=agentevol", "algorithm.search.calls=9"],
         "algorithm.search needs whole conversations; set rollout.context=full and rollout.thinking=keep",
     ),
+    (
+        ["experiment=counter", "engine.mode=colocate_async", "algorithm=dart"],
+        "algorithm.pool.size=1 rolls out a whole step before it learns; set engine.mode=sync, not colocate_async",
+    ),
+    (
+        ["experiment=counter", "engine.mode=separate_async", "algorithm=dart", "algorithm.pool.size=0"],
+        "algorithm.entropy.keep=0.8 rolls out a whole step before it learns; set engine.mode=sync",
+    ),
     (["experiment=counter", "envs.counter.harness.comand=python"], "envs.counter: harness has no setting comand"),
     (["experiment=counter", "envs.counter.harness.command=no-such"], "envs.counter: harness: there is no program"),
     (["experiment=counter", "envs.counter.harness.function=no.py:play"], "no.py does not exist"),

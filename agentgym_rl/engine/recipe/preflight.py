@@ -217,6 +217,10 @@ def _check_needs(config: Config, needs: Needs) -> None:
         raise RecipeError(
             f"{needs.full_context} needs whole conversations; set rollout.context=full and rollout.thinking=keep"
         )
+    if needs.whole_steps is not None and engine.mode is not Mode.SYNC:
+        raise RecipeError(
+            f"{needs.whole_steps} rolls out a whole step before it learns; set engine.mode=sync, not {engine.mode}"
+        )
     rows = needs.rows_together * config.model.context
     tokens = engine.micro_tokens
     if engine.device is Device.CUDA and needs.rows_together > 1 and tokens is not None and tokens < rows:

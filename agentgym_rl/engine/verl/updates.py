@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from random import Random
 from typing import Any
 
@@ -111,12 +112,11 @@ def row_batch(rows: Sequence[Row], loss: Loss[Any], size: int, temperature: floa
 
 def learned_tokens(row: Row) -> Example:
     """The tokens of a row; those count as its own that the model wrote, or that have a weight in the cross-entropy."""
-    assert isinstance(row.segment, Example)
     weights = row.streams.get("cross_entropy")
     if not isinstance(weights, PerToken):
-        return row.segment
-    own = [float(own != 0 or weight != 0) for own, weight in zip(row.segment.loss_weight, weights, strict=True)]
-    return Example(row.segment.input_ids, own, row.segment.prompt)
+        return row.tokens
+    own = [float(own != 0 or weight != 0) for own, weight in zip(row.tokens.loss_weight, weights, strict=True)]
+    return replace(row.tokens, loss_weight=own)
 
 
 def spread(row: Row, name: str, stream: Stream) -> list[float]:
@@ -125,8 +125,7 @@ def spread(row: Row, name: str, stream: Stream) -> list[float]:
     One number, or one a turn, is on those that the model wrote; that of observations outside of all
     responses.
     """
-    example = row.segment
-    assert isinstance(example, Example)
+    example = row.tokens
     if isinstance(stream, PerToken):
         return list(stream)
     width = len(example.input_ids) - example.prompt
