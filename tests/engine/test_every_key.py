@@ -54,6 +54,8 @@ TWO = "+env=generous"
 BASE = ("experiment=counter", TWO, "seed=0")
 MADE = TemporaryDirectory()
 ASYNC = "engine.mode=colocate_async"
+TOKENS = Example([1] * 99, [0.0, *[1.0] * 98], 1)
+"""Of every episode."""
 
 
 # what can be observed
@@ -192,9 +194,7 @@ class Recorder:
         self.mixture, self.curriculum = run.mixture, run.curriculum
         self.rules, self.pools, self.panel_tasks = run.rules, run.pools, run.panel_tasks
         self.environment = run.replaying.__getitem__
-        self.demonstrations = [
-            Rollout(episode=outcome(Task("counter", 0), 0, 1), segments=[Example([1, 2, 3], [0.0, 1.0, 1.0])])
-        ]
+        self.demonstrations = [Rollout(episode=outcome(Task("counter", 0), 0, 1), segments=[TOKENS])]
         self.demonstrations[0].episode.turns[0].invalid = True
         self.observation_weight = config.cloning.observation_weight
         self.general = self.demonstrations if config.cloning.mix_file else []
@@ -216,10 +216,12 @@ class Recorder:
         self.asked.append([repr(one) for one in requests])
         found = [
             Rollout(episode=replace(outcome(one.task, next(self.numbers), 1, replays(one)), tags=dict(one.tags)),
-                    segments=[Example([1, 2], [0.0, 1.0])], group=f"{place}", values=[0.3, 0.2, 0.1])
+                    segments=[TOKENS], group=f"{place}", values=[0.3, 0.2, 0.1])
             for place, one in enumerate(requests) for _ in range(one.samples)
         ]  # fmt: skip
         for sample, rollout in enumerate(found):
+            for number, turn in enumerate(rollout.episode.turns):
+                turn.tokens, turn.log_prob = (9 * number, 9 * number + 9), -1.0 - (sample + number) % 5
             rollout.episode.turns[0].invalid = sample % 3 == 2
             rollout.values = rollout.values[: len(rollout.episode.turns)]
         self.kept = [*self.kept, *found] if resumable else self.kept
@@ -249,7 +251,7 @@ class Recorder:
     def score(self, rows: Sequence[Row], by: str = "policy", *, name: str, **asked: Any) -> list[Row]:
         self.asked.append((repr(rows), by))
         numbers = [PerToken([-1 / (1 + (place + token * len(by)) % 7) for token in range(99)])
-                   for place in range(len(rows))]  # fmt: skip
+                   for place, _ in enumerate(rows)]  # fmt: skip
         more = [f"{name}_entropy"] if asked.get("entropy") else []
         return [replace(row, streams={**row.streams, **dict.fromkeys([name, *more], own)})
                 for row, own in zip(rows, numbers, strict=True)]  # fmt: skip
@@ -539,7 +541,7 @@ OF_ALGORITHMS: dict[str, dict[str, Entry]] = {
         "limit.probe": (1, learning, *LONG),
         "entropy.keep": (0.3, learning),
         "entropy.by": ("exact", learning),
-        "importance_cap": (0.5, learning, *LONG),
+        "importance_cap": (0.5, learning, "algorithm.pool.when=below", *LONG),
     },
     "inspo": {
         **GROUPS,
