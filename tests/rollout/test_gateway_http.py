@@ -261,6 +261,22 @@ def test_a_session_that_never_ends_is_reclaimed():
     assert served(test, says("hello"), sessions) == ([], True, 401, True)
 
 
+@pytest.mark.slow
+def test_a_connection_stays_open_longer_than_servers_usually_let_it():
+    async def test(session, client, gateway):
+        reader, writer = await asyncio.open_connection("127.0.0.1", int(gateway.url.rpartition(":")[2]))
+        found = []
+        for seconds in (0, 6):
+            await asyncio.sleep(seconds)
+            writer.write(b"GET / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n")
+            found.append(await reader.read(1 << 16))
+        writer.close()
+        return found
+
+    first, second = served(test, says("hello"))
+    assert first.startswith(b"HTTP/1.1") and second.startswith(b"HTTP/1.1")
+
+
 def test_sweeping_reclaims_by_itself():
     async def test(session, client, gateway):
         await asyncio.wait_for(session.over.wait(), 10)

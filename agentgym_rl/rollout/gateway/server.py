@@ -17,6 +17,9 @@ from agentgym_rl.rollout.gateway.session import Limits, Session, Sessions
 
 log = logging.getLogger(__name__)
 
+KEEP_ALIVE = 120
+"""Seconds that a connection may idle; longer than clients keep one, which would otherwise send into one that closes."""
+
 
 class _Server(uvicorn.Server):
     """Leaves signals to the program that it is part of."""
@@ -48,7 +51,9 @@ class Gateway:
             log.warning("the gateway listens on %s: keys of sessions travel unencrypted", host)
         shown = f"[{host}]" if ":" in host else host
         self.url = f"http://{shown}:{self._listening.getsockname()[1]}"
-        self._server = _Server(config_of(create_app(self.sessions, opens), BODY))
+        config = config_of(create_app(self.sessions, opens), BODY)
+        config.timeout_keep_alive = KEEP_ALIVE
+        self._server = _Server(config)
 
     async def __aenter__(self) -> Gateway:
         allow_files()
