@@ -148,7 +148,7 @@ REFUSED = [
 def test_train_refuses(arguments, says, tmp_path):
     if says is None:
         result = CliRunner().invoke(app, ["train"])
-        assert result.exit_code == 2 and "counter, countre, demo" in result.output
+        assert result.exit_code == 2 and "counter, countre, dart_maze" in result.output
         return
     assert says in refused("train", *arguments)
     assert not tmp_path.joinpath("run", "state.json").exists()
