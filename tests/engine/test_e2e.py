@@ -376,6 +376,7 @@ def command_of(pid: int) -> bytes:
         return b""
 
 
+@pytest.mark.timeout(900)
 def test_interrupted_and_killed_runs_resume(tmp_path: Path) -> None:
     folder = tmp_path / "resumed"
     overrides = ("algorithm=grpo", "algorithm.steps=10", "run.save_every=1", "run.evaluate_untrained=false")
