@@ -35,7 +35,7 @@ from agentgym_rl.algorithms.losses.cross_entropy import CROSS_ENTROPY
 from agentgym_rl.algorithms.optimizer import OptimizerConfig, SupervisedOptimizerConfig
 from agentgym_rl.algorithms.reflections import Alternative, asked
 from agentgym_rl.algorithms.restarts import keys, task_of
-from agentgym_rl.algorithms.rows import PerToken, Row
+from agentgym_rl.algorithms.rows import PerToken, Row, span
 from agentgym_rl.data.episode import Turn, shallow
 from agentgym_rl.rollout.prefix import Prefix, Replayed
 from agentgym_rl.rollout.supervised import Example
@@ -382,7 +382,7 @@ def between(segment: Example, turns: Sequence[Turn]) -> list[float]:
     """1 on the tokens between the responses of these turns, 0 on all others."""
     weights = [0.0] * len(segment.input_ids)
     for turn, after in pairwise(turns):
-        start, end = segment.prompt + turn.tokens[1], segment.prompt + after.tokens[0]
+        start, end = span(segment, turn)[1], span(segment, after)[0]
         weights[start:end] = [1.0] * (end - start)
     return weights
 
@@ -394,7 +394,7 @@ def weighted(segment: Example, weights: Sequence[float]) -> Row:
 
 def cut(segment: Example, turn: Turn) -> Example:
     """What stands before the response of a turn."""
-    end = segment.prompt + turn.tokens[0]
+    end, _ = span(segment, turn)
     return Example(segment.input_ids[:end], segment.loss_weight[:end], segment.prompt)
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from agentgym_rl.algorithms.base import Run
 from agentgym_rl.algorithms.restarts import task_of
-from agentgym_rl.algorithms.rows import PerToken, Row
+from agentgym_rl.algorithms.rows import PerToken, Row, span
 from agentgym_rl.envs.core import Message
 from agentgym_rl.rollout.conversation import ContextTooSmall
 from agentgym_rl.rollout.transcripts import transcript
@@ -77,7 +77,7 @@ class Alternative:
         turn, segment = told.episode.turns[-1], told.segments[-1]
         if turn.invalid or turn.action != expert.turns[self.turn].action:
             return None
-        start, end = (segment.prompt + at for at in turn.tokens)
+        start, end = span(segment, turn)
         weights = [float(start <= at < end) for at in range(len(segment.input_ids))]
         return Row(segment, {"cross_entropy": PerToken(weights)})
 

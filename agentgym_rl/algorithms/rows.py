@@ -133,7 +133,13 @@ def located(episode: Episode | None, number: int, example: Example) -> Iterator[
     """The turns of an episode in one of its segments, and where their responses stand."""
     for turn in episode.turns if episode is not None else ():
         if turn.segment == number:
-            yield turn, (example.prompt + turn.tokens[0], example.prompt + turn.tokens[1])
+            yield turn, span(example, turn)
+
+
+def span(example: Example, turn: Turn) -> Span:
+    """Where the response of a turn stands in its segment."""
+    start, end = turn.tokens
+    return example.prompt + start, example.prompt + end
 
 
 def whitened(rows: Sequence[Row]) -> list[Row]:
