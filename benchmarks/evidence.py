@@ -20,6 +20,7 @@ as you like. Rows of older code stand, marked as stale, until they are asked for
 
     python benchmarks/evidence.py algorithms                    # all arms and seeds of the design; hours on two cores
     python benchmarks/evidence.py curriculum --seeds 20 --arms bc short
+    python benchmarks/evidence.py pretrained --engine one_gpu   # on a GPU; rows and the page say so
     python benchmarks/evidence.py algorithms --power            # power of its claims by seeds, from the rows there are
     python benchmarks/evidence.py algorithms --page             # only write the page from the raw results
     python benchmarks/evidence.py algorithms --stale            # list rows of older code
@@ -61,12 +62,19 @@ from agentgym_rl.engine.run.train import train
 
 
 def run(
-    study: Study, seeds: Sequence[int], arms: Sequence[str], folder: Path, console: Console, renew: bool = False
+    study: Study,
+    seeds: Sequence[int],
+    arms: Sequence[str],
+    folder: Path,
+    console: Console,
+    renew: bool = False,
+    engine: str | None = None,
 ) -> None:
     """Run what is not finished, seed after seed, arms of a seed on one engine where they can share it.
 
     Args:
         renew: also what older code has finished.
+        engine: a recipe of ``recipes/engine`` in the place of the study's.
     """
     todo = missing(study, seeds, arms, folder, renew)
     begun = time.monotonic()
@@ -78,17 +86,22 @@ def run(
                 rest = (time.monotonic() - begun) / max(1, number) * (len(todo) - number) / 60
                 left = f", about {rest:.0f} min left" if number else ""
                 console.rule(f"{number + 1}/{len(todo)}: {arm}, seed {seed}{left}", align="left")
-                begin(study, arm, seed, folder, console, session)
-                record(study, arm, seed, settings(config), train(Resolved(config), console, session))
+                begin(study, arm, seed, folder, console, session, engine)
+                chosen = composed(study, arm, seed, folder, engine)
+                record(study, arm, seed, settings(config), train(Resolved(chosen), console, session), engine)
 
 
-def begin(study: Study, arm: str, seed: int, folder: Path, console: Console, session: Session) -> None:
+def begin(
+    study: Study, arm: str, seed: int, folder: Path, console: Console, session: Session, engine: str | None = None
+) -> None:
     """Export the weights that an arm begins with, where another arm's are not exported yet."""
     if (before := study.after.get(arm)) is None:
         return
     weights = composed(study, arm, seed, folder).model.path
     if not Path(weights).is_dir():
-        place = train(Resolved(composed(study, before, seed, folder)), console, session)  # does nothing if finished
+        place = train(
+            Resolved(composed(study, before, seed, folder, engine)), console, session
+        )  # does nothing if finished
         export(find(str(place)), Path(weights))
 
 
@@ -101,12 +114,13 @@ def missing(
     return [(arm, seed, config) for arm, seed, config in every if known.get((arm, seed)) != settings(config)]
 
 
-def composed(study: Study, arm: str, seed: int, folder: Path) -> Config:
+def composed(study: Study, arm: str, seed: int, folder: Path, engine: str | None = None) -> Config:
     """The run of an arm; other code finds neither it nor its cloned weights."""
     name = f"{study.prefix}-{arm}-seed{seed}"
     design = next(DESIGNS[key] for key, one in STUDIES.items() if one is study)
     panels = design.overrides(study, seed)
-    config = load([f"experiment={study.recipe}", *study.arms[arm], *panels, f"seed={seed}", f"name={name}"])
+    chosen = [f"engine={engine}"] if engine else []
+    config = load([f"experiment={study.recipe}", *chosen, *study.arms[arm], *panels, f"seed={seed}", f"name={name}"])
     place = folder / code(config.envs)
     if before := study.after.get(arm):
         weights = f"{place}/{study.prefix}-{before}-seed{seed}-weights"
@@ -114,7 +128,7 @@ def composed(study: Study, arm: str, seed: int, folder: Path) -> Config:
     return replace(config, run=replace(config.run, dir=f"{place}/{name}", cache=f"{place}/cloned"))
 
 
-def record(study: Study, arm: str, seed: int, digest: str, place: Path) -> None:
+def record(study: Study, arm: str, seed: int, digest: str, place: Path, engine: str | None = None) -> None:
     """Add a finished run to the raw results."""
     summary = json.loads((place / "summary.json").read_text())
     stages = {stage["name"]: stage for stage in summary["stages"]}
@@ -133,6 +147,8 @@ def record(study: Study, arm: str, seed: int, digest: str, place: Path) -> None:
         "code": summary["code"],
         "versions": {key: summary["versions"][key] for key in ("agentgym-rl", "verl", "torch")},
     }
+    if engine:
+        entry["engine"] = engine
     if study.watched:
         entry |= learning(place, *study.watched)
     rows = [row for row in results(study) if (row["arm"], row["seed"]) != (arm, seed)]
@@ -178,6 +194,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, nargs="+", help="those of the design without it")
     parser.add_argument("--arms", nargs="+", metavar="ARM", help="all of the study without it")
     parser.add_argument("--folder", type=Path, default=Path("runs/evidence"), help="of the runs")
+    parser.add_argument("--engine", metavar="RECIPE", help="of recipes/engine, such as one_gpu; the study's without it")
     parser.add_argument("--page", action="store_true", help="only write the page from the raw results")
     parser.add_argument("--power", action="store_true", help="only print the power of the claims")
     parser.add_argument("--stale", action="store_true", help="only list the rows of older code")
@@ -199,7 +216,8 @@ def main() -> None:
     seeds = options.seeds or list(DESIGNS[options.study].seeds)
     try:
         if not options.page:
-            run(study, seeds, options.arms or list(study.arms), options.folder, console, options.renew)
+            folder = options.folder / (options.engine or "")
+            run(study, seeds, options.arms or list(study.arms), folder, console, options.renew, options.engine)
     except (Interrupted, KeyboardInterrupt):
         console.print("stopped; the same command goes on")
         raise SystemExit(130) from None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -163,6 +164,8 @@ def doubts(every: Mapping[str, Rows]) -> Iterator[str]:
 def notes(study_name: str, rows: Rows) -> Iterator[str]:
     """What a page says below a table: rows of older code, other seeds than the design's, unknown tasks."""
     yield from told(rows)
+    engines = Counter(row["engine"] for row in rows if "engine" in row)
+    yield from (f"{number} of {len(rows)} rows were made with engine={name}." for name, number in engines.items())
     design = DESIGNS[study_name].seeds
     there = {row["seed"] for row in rows}
     if not DESIGNS[study_name].claims:

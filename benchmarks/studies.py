@@ -227,7 +227,7 @@ PRETRAINED = Study(
     recipe="smollm2",
     prefix="smollm2",
     columns={"unseen_goals": ("unseen_goals", "textcraft"), "new_mazes": ("new_mazes", "maze")},
-    arms={"bc": ["algorithm=bc"], "agentevol": ["algorithm=agentevol"], "grpo": ["algorithm=grpo"]},
+    arms={"bc": ["algorithm=bc"], "agentevol": ["algorithm=agentevol"], "grpo": ["algorithm=grpo", "run.control=true"]},
     orderings={
         "pretrained": [
             Ordering("AgentEvol > BC", "agentevol", "bc"),

@@ -3,6 +3,7 @@
 import json
 import re
 import sys
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -275,6 +276,36 @@ def test_rows_of_older_code_are_stale():
     assert "stale" not in "\n".join(told([present]))
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("name", STUDIES)
+def test_arms_train_the_controls_that_claims_compare_with(name):
+    orderings = [ordering for table in STUDIES[name].orderings.values() for ordering in table]
+    sides = [side for ordering in orderings for side in (ordering.better, ordering.worse)]
+    for arm in {side.removesuffix("/control") for side in sides if isinstance(side, str) and side.endswith("/control")}:
+        assert composed(name, arm).run.control
+
+
+def test_an_engine_of_the_command_line_changes_no_settings_and_is_told(tmp_path):
+    study = STUDIES["pretrained"]
+    ours, gpu = (evidence.composed(study, "bc", 20, tmp_path, engine) for engine in (None, "one_gpu"))
+    assert (ours.engine.device, gpu.engine.device) == ("cpu", "cuda")
+    place = tmp_path / "run"
+    panels = {
+        label: {env: {"sampled": {"success": 1.0, "n": 1, "by_task": {}}}} for label, env in study.columns.values()
+    }
+    stage = {"name": "bc", "panels": panels, "episodes": 0, "wall_s": 60}
+    versions = {"agentgym-rl": "1", "verl": "1", "torch": "1"}
+    summary = {"stages": [stage], "algorithm": "bc", "panels": {}, "versions": versions, "code": "c0ffee"}
+    place.mkdir()
+    (place / "summary.json").write_text(json.dumps(summary))
+    (place / "metrics.jsonl").write_text(json.dumps({"run/episodes": 0, "run/tokens": 0}) + "\n")
+    own = replace(study, raw=tmp_path / "rows.json")
+    evidence.record(own, "bc", 20, evidence.settings(ours), place, "one_gpu")
+    rows = evidence.results(own)
+    assert rows[0]["engine"] == "one_gpu"
+    assert "1 of 1 rows were made with engine=one_gpu." in list(pages.notes("pretrained", rows))
+
+
 def test_only_the_stale_rows_that_are_asked_for_are_run_again(tmp_path, monkeypatch):
     def of(seed, **more):
         return {"arm": "bc", "seed": seed, "settings": evidence.settings(composed_of(seed)), **more}
@@ -316,8 +347,9 @@ def test_pages_and_raw_results_in_the_repository_are_of_its_settings(name):
     assert pages.page(study.page, text, known) == text, f"python benchmarks/evidence.py {name} --page renews it"
     assert not rows or all((DOCS / "images" / f"{picture}.png").is_file() for picture in study.curves)
     for row in rows:
-        if row["seed"] == 0:
-            assert row["settings"] == evidence.settings(composed(name, row["arm"]))
+        config = composed(name, row["arm"])
+        if row["seed"] == 0 and not (config.run.control and row["control"] is None):  # a control that came later
+            assert row["settings"] == evidence.settings(config)
 
 
 def test_an_arm_begins_with_the_weights_of_another(tmp_path, monkeypatch):
