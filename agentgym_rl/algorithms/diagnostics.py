@@ -52,7 +52,9 @@ def diagnostics(groups: Sequence[Sequence[Episode]]) -> Metrics:
     compared = [group for group in groups if len(group) > 1]
     metrics: Metrics = {}
     if compared:
-        metrics["diagnostics/gradient_share"] = fmean(uneven([one.reward for one in group]) for group in compared)
+        metrics["diagnostics/gradient_share"] = fmean(
+            uneven([episode.reward for episode in group]) for group in compared
+        )
     if turns:
         metrics["diagnostics/invalid_turns"] = fmean(turn.invalid for turn in turns)
         metrics["diagnostics/response_tokens"] = fmean(turn.tokens[1] - turn.tokens[0] for turn in turns)

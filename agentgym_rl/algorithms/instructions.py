@@ -132,5 +132,5 @@ class Population:
 
 def alike(text: str, other: str) -> bool:
     """Whether more than 90% of the words of two texts are in both."""
-    one, two = ({*each.casefold().split()} for each in (text, other))
-    return one == two or len(one & two) > 0.9 * len(one | two)
+    words, others = ({*each.casefold().split()} for each in (text, other))
+    return words == others or len(words & others) > 0.9 * len(words | others)

@@ -178,7 +178,7 @@ class TreeSearch:
     def __init__(self, settings: SearchConfig, samples: Sequence[Rollout], seed: str) -> None:
         """The samples are episodes of the task that count, each with at least one turn."""
         self.settings = settings
-        self.max_turns = max(one.episode.max_turns for one in samples)
+        self.max_turns = max(rollout.episode.max_turns for rollout in samples)
         self.root = Node(samples[0])
         self.solved = False
         self.spent = 0
@@ -274,8 +274,8 @@ def follows(branch: Branch, rollout: Rollout) -> bool:
     messages = source.start + 2 * turns
     tokens = source.prompt_tokens + source.turns[turns].tokens[0]
 
-    def before(one: Rollout) -> object:
-        return one.episode.messages[:messages], [segment.input_ids[:tokens] for segment in one.segments[:1]]
+    def before(played: Rollout) -> object:
+        return played.episode.messages[:messages], [segment.input_ids[:tokens] for segment in played.segments[:1]]
 
     return before(rollout) == before(branch.node.source)
 

@@ -138,13 +138,13 @@ class Shaping:
             return {}
         metrics = {"shaping/reward": fmean(episode.reward for episode in episodes)}
         if self.config.overlong_tokens or self.config.overlong_turns:
-            metrics["shaping/overlong"] = fmean(overlong(one, self.config, response_tokens) for one in episodes)
-        for env, one in sorted(self.moments.items()):
-            metrics |= {f"shaping/{env}/reward_mean": one.mean, f"shaping/{env}/reward_std": one.deviation}
+            metrics["shaping/overlong"] = fmean(overlong(episode, self.config, response_tokens) for episode in episodes)
+        for env, stats in sorted(self.moments.items()):
+            metrics |= {f"shaping/{env}/reward_mean": stats.mean, f"shaping/{env}/reward_std": stats.deviation}
         return metrics
 
     def state_dict(self) -> dict[str, Any]:
-        return {"moments": {env: list(astuple(one)) for env, one in self.moments.items()}} if self.moments else {}
+        return {"moments": {env: list(astuple(stats)) for env, stats in self.moments.items()}} if self.moments else {}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """The inverse of :meth:`state_dict`."""

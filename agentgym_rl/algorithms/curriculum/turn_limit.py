@@ -78,13 +78,16 @@ class Curriculum:
 
     def observe(self, episodes: Sequence[Episode]) -> None:
         """Take in a step's episodes; those that do not count, or began with a replay, are ignored."""
+        counted = [episode for episode in episodes if episode.ending.counts and not episode.prefix_turns]
         for env, limit in self.limits.items():
-            own = [one.success for one in episodes if one.env == env and one.ending.counts and not one.prefix_turns]
+            own = [episode.success for episode in counted if episode.env == env]
             if own:
                 limit.observe(sum(own) / len(own))
 
     def metrics(self) -> dict[str, float]:
-        return {f"env/{env}/{key}": value for env, one in self.limits.items() for key, value in one.metrics().items()}
+        return {
+            f"env/{env}/{key}": value for env, limit in self.limits.items() for key, value in limit.metrics().items()
+        }
 
     def state_dict(self) -> dict[str, Any]:
         """JSON types."""
