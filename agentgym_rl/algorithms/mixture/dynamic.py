@@ -90,8 +90,8 @@ class Dynamic(Mixture[DynamicConfig]):
         fast = self.config.decay
         slow = 1 - (1 - fast) / SLOWER
         for env in self._shares:
-            own = [one for one in episodes if one.env == env and one.ending.counts]
-            won = sum(one.success for one in own)
+            own = [episode for episode in episodes if episode.env == env and episode.ending.counts]
+            won = sum(episode.success for episode in own)
             self.fast[env].add(won, len(own) - won, fast)
             self.slow[env].add(won, len(own) - won, slow)
             self.rewards[env].add(rewards_by_task(own), fast)
@@ -144,7 +144,7 @@ class Dynamic(Mixture[DynamicConfig]):
             raise ValueError(
                 f"the state is of the environments {sorted(learned)}, the mixture has {sorted(self._shares)}"
             )
-        odd = sorted(env for env, one in learned.items() if set(one) != {"share", "fast", "slow", "rewards"})
+        odd = sorted(env for env, saved in learned.items() if set(saved) != {"share", "fast", "slow", "rewards"})
         if odd:
             raise ValueError(
                 f"the state of {', '.join(odd)} needs share, fast, slow and rewards, and nothing else; "

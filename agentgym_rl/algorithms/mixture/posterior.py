@@ -21,8 +21,8 @@ class Faded:
 
     def fade(self, decay: float, *added: float) -> None:
         """Multiply each sum by ``decay`` and add a step's, in the order of the fields."""
-        for one, new in zip(fields(self), added, strict=True):
-            setattr(self, one.name, decay * getattr(self, one.name) + new)
+        for field, new in zip(fields(self), added, strict=True):
+            setattr(self, field.name, decay * getattr(self, field.name) + new)
 
     def state_dict(self) -> list[float]:
         return list(astuple(self))
@@ -34,7 +34,7 @@ class Faded:
         Raises:
             ValueError: it is not one number for each sum.
         """
-        names = [one.name for one in fields(cls)]
+        names = [field.name for field in fields(cls)]
         if not isinstance(state, list) or len(state) != len(names) or not all(map(_is_sum, state)):
             raise ValueError(f"{state!r} is not a sum each of {', '.join(names)}")
         return cls(*map(float, state))

@@ -159,11 +159,11 @@ class WeightedTasks(Tasks):
             self.known[env].setdefault(key, Posterior()).add(sum(own), len(own) - sum(own), self.config.decay)
 
     def state_dict(self) -> dict[str, Any]:
-        return {env: {key: one.state_dict() for key, one in known.items()} for env, known in self.known.items()}
+        return {env: {key: sums.state_dict() for key, sums in known.items()} for env, known in self.known.items()}
 
     def load_state_dict(self, state: Mapping[str, Mapping[str, Any]]) -> None:
         if set(state) != set(self.known):
             raise ValueError(
                 f"the state has tasks of {sorted(state)}, the mixture has the environments {sorted(self.known)}"
             )
-        self.known = {env: {key: Posterior.from_state(one) for key, one in state[env].items()} for env in self.known}
+        self.known = {env: {key: Posterior.from_state(sums) for key, sums in state[env].items()} for env in self.known}
