@@ -43,7 +43,7 @@ def _in_chunks(logits: torch.Tensor, *of_tokens: torch.Tensor | None) -> Iterato
     """``logits`` [tokens, vocabulary] some tokens at a time, with what else there is of each."""
     size = ON_GPU if logits.is_cuda else ON_CPU
     for start in range(0, len(logits), size):
-        yield tuple(None if one is None else one[start : start + size] for one in (logits, *of_tokens))
+        yield tuple(None if tensor is None else tensor[start : start + size] for tensor in (logits, *of_tokens))
 
 
 def _over(logits: torch.Tensor, temperature: torch.Tensor | None) -> torch.Tensor:

@@ -92,7 +92,7 @@ def own_recipes() -> list[Path]:
     Raises:
         RecipeError: a folder that is listed has no group of recipes.
     """
-    listed = [Path(one).expanduser().resolve() for one in os.environ.get(FOLDERS, "").split(os.pathsep) if one]
+    listed = [Path(folder).expanduser().resolve() for folder in os.environ.get(FOLDERS, "").split(os.pathsep) if folder]
     for folder in listed:
         if not _has_groups(folder):
             raise RecipeError(f"{folder} has no recipes; it needs folders like {', '.join(GROUPS)} with YAML files")
@@ -139,19 +139,19 @@ def load(overrides: Sequence[str]) -> Config:
             effect beside the others.
     """
     words.check(overrides, options)
-    overrides = [_adopted(one) for one in overrides]
+    overrides = [_adopted(word) for word in overrides]
     everywhere = dict(filter(None, map(words.everywhere, overrides)))
-    own = [one for one in overrides if not words.everywhere(one)]
+    own = [word for word in overrides if not words.everywhere(word)]
     try:
         with loader():
             own = words.with_curriculum(own)
-            wanted = [part for one in own for part in words.spelled_out(one)]
+            wanted = [part for word in own for part in words.spelled_out(word)]
             composed = _composed(wanted)
             if _is_tiny(composed) and composed.model.path is not None and "model" not in map(words.key, own):
                 composed = _composed([*wanted, "model=hf"])
             if composed.engine.memory is not None:
                 chosen = gpus.chosen(composed, {*map(words.key, own)})
-                composed = _composed([*wanted, *(part for one in chosen for part in words.spelled_out(one))])
+                composed = _composed([*wanted, *(part for word in chosen for part in words.spelled_out(word))])
             _replace_envs(composed, own)
         # `run.dir` is built from the name, so that a missing name has to be looked for first
         missing = {"name"} if OmegaConf.is_missing(composed, "name") else OmegaConf.missing_keys(composed)
@@ -164,7 +164,7 @@ def load(overrides: Sequence[str]) -> Config:
     for env in config.envs.values():
         env.host = everywhere | env.host
     words.check_place(config.name, config.run.dir)
-    given = {words.key(one) for one in own if not one.endswith("=null")}
+    given = {words.key(word) for word in own if not word.endswith("=null")}
     budget.settle(config, given)
     check_unused(Resolved(config), given)
     return config
@@ -202,7 +202,7 @@ def restore(values: Mapping[str, Any]) -> Config:
 
 
 def _untuned(config: Config, overrides: Sequence[str]) -> Iterator[str]:
-    experiment = next((one.partition("=")[2] for one in overrides if one.startswith("experiment=")), None)
+    experiment = next((word.partition("=")[2] for word in overrides if word.startswith("experiment=")), None)
     if experiment is None or config.algorithm.online is None:
         return
     with loader() as found:
@@ -234,14 +234,14 @@ def _replace_envs(composed: DictConfig, overrides: Sequence[str]) -> None:
     Raises:
         RecipeError: a key is one of an environment that is replaced.
     """
-    chosen = [one for one in overrides if one.startswith("env=")]
-    if not chosen or not any(one.startswith("experiment=") for one in overrides):
+    chosen = [word for word in overrides if word.startswith("env=")]
+    if not chosen or not any(word.startswith("experiment=") for word in overrides):
         return
-    added = [part for one in overrides if one.startswith("+env=") for part in words.spelled_out(one)]
+    added = [part for word in overrides if word.startswith("+env=") for part in words.spelled_out(word)]
     kept = _composed([*chosen, *added]).envs
     replaced = [name for name in composed.envs if kept and name not in kept]  # env=none leaves the experiment's
     for name in replaced:
-        if unused := next((one for one in overrides if words.key(one).startswith(f"envs.{name}.")), None):
+        if unused := next((word for word in overrides if words.key(word).startswith(f"envs.{name}.")), None):
             raise RecipeError(f"{unused} has no effect: {chosen[-1]} replaces {name}; +{chosen[-1]} adds to it")
     with open_dict(composed.envs):
         demonstrations = sum(composed.envs.pop(name).demonstrations for name in replaced)

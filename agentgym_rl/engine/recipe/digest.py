@@ -109,7 +109,7 @@ def _place_of(env: str) -> Path:
 def _files(place: Path) -> list[Path]:
     if place.is_file():
         return [place]
-    return sorted(one for one in place.rglob("*") if one.is_file() and "__pycache__" not in one.parts)
+    return sorted(file for file in place.rglob("*") if file.is_file() and "__pycache__" not in file.parts)
 
 
 @cache
@@ -125,7 +125,7 @@ def _bare(node: Any) -> Any:
     if isinstance(node, ast.AST):
         filled = [(name, value) for name, value in ast.iter_fields(node) if value not in (None, [])]
         return type(node).__name__, [(name, _bare(value)) for name, value in filled]
-    return [_bare(one) for one in node if not _is_text(one)] if isinstance(node, list) else node
+    return [_bare(child) for child in node if not _is_text(child)] if isinstance(node, list) else node
 
 
 def _is_text(node: Any) -> bool:

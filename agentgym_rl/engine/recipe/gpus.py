@@ -54,7 +54,7 @@ def chosen(composed: DictConfig, given: Collection[str]) -> list[str]:
     if "model.lora_rank" in given or "lr" not in composed.algorithm:
         kept.add("algorithm.lr")
     every = (*CHOICES[max(fit)], f"engine.gpu_gib={gib:g}")
-    return [one for one in every if one.partition("=")[0] not in kept]
+    return [word for word in every if word.partition("=")[0] not in kept]
 
 
 def _number(memory: str) -> float:

@@ -34,12 +34,12 @@ def check(overrides: Sequence[str], options: Callable[[str], Sequence[str]]) -> 
     Raises:
         RecipeError: one is not; names the word, and ours.
     """
-    for one in overrides:
-        if one[:1] != "~" and (not key(one) or "=" not in one):
-            meant = f"; did you mean experiment={one}?" if one in options("experiment") else "; write it like seed=1"
-            raise RecipeError(f"{one!r} is not KEY=VALUE{meant}")
-        if one[:1] == "~" and not key(one).startswith(("envs.", "verl.")):
-            raise RecipeError(f"{one} takes out a key that every run has; give it another value: {key(one)}=VALUE")
+    for word in overrides:
+        if word[:1] != "~" and (not key(word) or "=" not in word):
+            meant = f"; did you mean experiment={word}?" if word in options("experiment") else "; write it like seed=1"
+            raise RecipeError(f"{word!r} is not KEY=VALUE{meant}")
+        if word[:1] == "~" and not key(word).startswith(("envs.", "verl.")):
+            raise RecipeError(f"{word} takes out a key that every run has; give it another value: {key(word)}=VALUE")
     if theirs := translated(map(key, overrides)):
         raise RecipeError(f"{theirs}\nAll keys: docs/from-agentgym-rl.md")
 
@@ -51,9 +51,9 @@ def check_repeated(overrides: Sequence[str]) -> None:
         RecipeError: one is.
     """
     given: dict[str, str] = {}
-    for one in overrides:
-        if one != given.setdefault(key(one), one) and one[:1] != "+":
-            raise RecipeError(f"{given[key(one)]} and {one} are both given; leave out one of them")
+    for word in overrides:
+        if word != given.setdefault(key(word), word) and word[:1] != "+":
+            raise RecipeError(f"{given[key(word)]} and {word} are both given; leave out one of them")
 
 
 def unreadable(error: Exception) -> str | None:
@@ -97,14 +97,14 @@ def with_curriculum(overrides: Sequence[str]) -> list[str]:
     Raises:
         RecipeError: a value is not AgentGym-RL's, or there are keys of both.
     """
-    theirs = [one for one in overrides if key(one).startswith(_ROUNDS)]
+    theirs = [word for word in overrides if key(word).startswith(_ROUNDS)]
     if not theirs:
         return list(overrides)
-    ours = [one for one in overrides if one not in theirs]
-    if any(key(one).partition(".")[0] == "curriculum" for one in ours):
+    ours = [word for word in overrides if word not in theirs]
+    if any(key(word).partition(".")[0] == "curriculum" for word in ours):
         raise RecipeError("algorithm.rounds_ctrl and curriculum are both set; they mean the same, give one")
     parsed = OverridesParser.create().parse_overrides(theirs)
-    given: dict[str, Any] = {key(str(one.input_line)).removeprefix(_ROUNDS): one.value() for one in parsed}
+    given: dict[str, Any] = {key(str(word.input_line)).removeprefix(_ROUNDS): word.value() for word in parsed}
     keys = {"type": "curriculum", "rounds": "curriculum.rounds", "steps_scaling_inter": "curriculum.steps"}
     if unknown := sorted(set(given) - set(keys)):
         raise RecipeError(f"{_ROUNDS}{unknown[0]} is unknown; AgentGym-RL's keys are {', '.join(keys)}")

@@ -330,8 +330,8 @@ def check_adapters(config: Config, network: Any) -> None:
     import torch  # takes a second
 
     linear = [name for name, layer in network.named_modules() if isinstance(layer, torch.nn.Linear)]
-    if missing := [name for name in wanted if not any(f".{one}".endswith(f".{name}") for one in linear)]:
-        known = sorted({one.rpartition(".")[2] for one in linear})
+    if missing := [name for name in wanted if not any(f".{layer}".endswith(f".{name}") for layer in linear)]:
+        known = sorted({layer.rpartition(".")[2] for layer in linear})
         raise RecipeError(f"model.target_modules {missing} are no linear layers of the model; it has {known}")
 
 

@@ -21,7 +21,7 @@ def has_bfloat16(facts: Path = FACTS) -> bool:
     if not facts.is_file():
         return False
     words = re.findall(r"^(?:flags|Features)\s*:(.*)$", facts.read_text(), re.MULTILINE)
-    return bool(words) and all(BFLOAT16 & set(one.split()) for one in words)
+    return bool(words) and all(BFLOAT16 & set(line.split()) for line in words)
 
 
 def has_flash_attention() -> bool:

@@ -47,9 +47,9 @@ def _copy(kind: Any) -> type:
     hints = get_type_hints(kind)
     bases = tuple(schema(base) for base in kind.__bases__ if is_dataclass(base))
     copied = [
-        (one.name, Any, field(default_factory=dict)) if KINDS in one.metadata
-        else (one.name, _plain(hints[one.name]), _default(one, hints[one.name]))
-        for one in fields(kind)
+        (setting.name, Any, field(default_factory=dict)) if KINDS in setting.metadata
+        else (setting.name, _plain(hints[setting.name]), _default(setting, hints[setting.name]))
+        for setting in fields(kind)
     ]  # fmt: skip
     return make_dataclass(kind.__name__, copied, bases=bases, kw_only=True, namespace={"copy_of": kind})
 
@@ -67,12 +67,12 @@ def _plain(hint: Any) -> Any:
     return Union[inner] if origin in (Union, UnionType) else origin[inner]  # noqa: UP007
 
 
-def _default(one: Field[Any], hint: Any) -> Any:
+def _default(setting: Field[Any], hint: Any) -> Any:
     if is_dataclass(hint):
         return field(default_factory=schema(hint))
-    if one.default_factory is not ABSENT:
-        return field(default_factory=one.default_factory)
-    default = MISSING if one.default is ABSENT else one.default
+    if setting.default_factory is not ABSENT:
+        return field(default_factory=setting.default_factory)
+    default = MISSING if setting.default is ABSENT else setting.default
     return field(default=default.value if isinstance(default, Enum) else default)
 
 
@@ -87,16 +87,16 @@ def typed(node: DictConfig, path: str = "") -> Any:
     """
     kind = _copied(node)
     hints = get_type_hints(kind)
-    known = {one.name for one in fields(kind)}
+    known = {setting.name for setting in fields(kind)}
     if unknown := [str(key) for key in node if key not in known]:
         raise RecipeError(_unknown(f"{path}.{unknown[0]}".lstrip("."), kind))
     values = {}
-    for one in fields(kind):
-        place = f"{path}.{one.name}".lstrip(".")
-        values[one.name] = (
-            _of_kind(one, node[one.name], place)
-            if KINDS in one.metadata
-            else _value(hints[one.name], node[one.name], place)
+    for setting in fields(kind):
+        place = f"{path}.{setting.name}".lstrip(".")
+        values[setting.name] = (
+            _of_kind(setting, node[setting.name], place)
+            if KINDS in setting.metadata
+            else _value(hints[setting.name], node[setting.name], place)
         )
     try:
         return kind(**values)
@@ -106,13 +106,13 @@ def typed(node: DictConfig, path: str = "") -> Any:
         raise RecipeError(_located(path, str(error))) from error
 
 
-def _of_kind(one: Field[Any], value: Any, path: str) -> Any:
+def _of_kind(setting: Field[Any], value: Any, path: str) -> Any:
     """A block whose class goes by its key ``name``; by default it is that of the field."""
     if not isinstance(value, DictConfig):
         raise RecipeError(f"{path} is a block of keys; write {path}.name={value}")
-    assert one.default_factory is not ABSENT
-    kinds, given = one.metadata[KINDS](), {str(key): each for key, each in value.items()}
-    default = one.default_factory()
+    assert setting.default_factory is not ABSENT
+    kinds, given = setting.metadata[KINDS](), {str(key): each for key, each in value.items()}
+    default = setting.default_factory()
     name = given.get("name", default.name)
     if name not in kinds:
         raise RecipeError(
@@ -161,8 +161,8 @@ def _choices(hint: Any) -> dict[str, Any]:
     if isinstance(hint, type) and issubclass(hint, Enum):
         return {str(member.value): member for member in hint.__members__.values()}
     if get_origin(hint) is Literal:
-        return {one: one for one in get_args(hint)}
-    return {text: one for inner in get_args(hint) for text, one in _choices(inner).items()}
+        return {choice: choice for choice in get_args(hint)}
+    return {text: choice for inner in get_args(hint) for text, choice in _choices(inner).items()}
 
 
 def _located(path: str, message: str) -> str:
@@ -213,7 +213,7 @@ def _unknown(path: str, kind: Any) -> str:
     block, _, key = path.rpartition(".")
     if key in WORDS:
         return f"{path} is unknown; here: {WORDS[key]}"
-    keys = [one.name for one in fields(kind) if one.name != CHOSEN.get(block)]
+    keys = [setting.name for setting in fields(kind) if setting.name != CHOSEN.get(block)]
     return f"{path} is unknown{nearest(key, keys)}; {kind.__name__} has {', '.join(keys) or 'no keys'}"
 
 
@@ -230,14 +230,14 @@ def to_dict(value: Any, *, operational: bool = True) -> Any:
     """
     if is_dataclass(value):
         return {
-            one.name: to_dict(getattr(value, one.name), operational=operational)
-            for one in fields(value)
-            if operational or not one.metadata.get("operational")
+            setting.name: to_dict(getattr(value, setting.name), operational=operational)
+            for setting in fields(value)
+            if operational or not setting.metadata.get("operational")
         }
     if isinstance(value, Enum):
         return value.value
     if isinstance(value, Mapping):
-        return {key: to_dict(one, operational=operational) for key, one in value.items()}
+        return {key: to_dict(child, operational=operational) for key, child in value.items()}
     if isinstance(value, list | tuple):
-        return [to_dict(one, operational=operational) for one in value]
+        return [to_dict(child, operational=operational) for child in value]
     return value

@@ -35,15 +35,15 @@ def check_unused(run: Resolved, given: Collection[str] = ()) -> None:
     Raises:
         RecipeError: names the key and says why.
     """
-    for one in _unused(run):
-        says = f"{one.key} has no effect: {one.why}"
-        if any(key == one.key or key.startswith(f"{one.key}.") for key in given):
+    for unused in _unused(run):
+        says = f"{unused.key} has no effect: {unused.why}"
+        if any(key == unused.key or key.startswith(f"{unused.key}.") for key in given):
             raise RecipeError(says)
-        if not one.in_recipes:
+        if not unused.in_recipes:
             continue
-        value, default = _value_and_default(run.config, one.key)
+        value, default = _value_and_default(run.config, unused.key)
         if value != default:
-            raise RecipeError(f"{says}; {one.key}=null takes it out of the recipe" if default is None else says)
+            raise RecipeError(f"{says}; {unused.key}=null takes it out of the recipe" if default is None else says)
 
 
 def _value_and_default(config: Config, key: str) -> tuple[Any, Any]:
@@ -51,8 +51,8 @@ def _value_and_default(config: Config, key: str) -> tuple[Any, Any]:
     block: Any = config
     for part in path:
         block = block[part] if isinstance(block, Mapping) else getattr(block, part)
-    field = next(one for one in fields(block) if one.name == name)
-    return getattr(block, name), field.default if field.default_factory is MISSING else field.default_factory()
+    setting = next(setting for setting in fields(block) if setting.name == name)
+    return getattr(block, name), setting.default if setting.default_factory is MISSING else setting.default_factory()
 
 
 def _unused(run: Resolved) -> Iterator[Unused]:
@@ -166,7 +166,7 @@ def _of_env(config: Config, name: str, learns: bool) -> Iterator[Unused]:
         for key in ("share", "curriculum"):
             why = f"algorithm={config.algorithm.name} has no training episodes"
             yield Unused(f"{place}.{key}", why, in_recipes=False)
-    if env.share and [one for one in config.envs.values() if one.share] == [env]:
+    if env.share and [other for other in config.envs.values() if other.share] == [env]:
         yield Unused(f"{place}.share", "no other environment has a share", in_recipes=False)
     if env.share and not mixtures()[config.mixture.type].uses_given_shares:
         yield Unused(f"{place}.share", f"mixture={config.mixture.type} sets the shares", in_recipes=False)

@@ -32,7 +32,7 @@ ENGINES = "actor_rollout_ref.rollout.engine_kwargs"
 
 def is_open(key: str) -> bool:
     """True if a dotted key lies in one of verl's mappings that take any key."""
-    return any(_in(key, one) for one in KEYS.open)
+    return any(_in(key, mapping) for mapping in KEYS.open)
 
 
 def refusal(key: str, ours: Collection[str] = ()) -> str:
@@ -46,9 +46,9 @@ def refusal(key: str, ours: Collection[str] = ()) -> str:
     for known, why in KEYS.ignored.items():
         if _overlap(key, known):
             return f"has no effect: {why}"
-    if any(_in(key, one) for keys in KEYS.read.values() for one in keys):
+    if any(_in(key, known) for keys in KEYS.read.values() for known in keys):
         return ""
-    if any(_overlap(key, one) for one in ours):
+    if any(_overlap(key, own) for own in ours):
         return "is set by this package and cannot be changed"
     return "has no effect: nothing in a run reads it"
 

@@ -97,8 +97,8 @@ class RunPanels:
         parts: dict[tuple[str, str, str], list[Episode]] = {
             (env, label, decoding): [] for env, label in self.of_role(role) for decoding in self._decodings(env, label)
         }
-        for one in episodes:
-            parts[one.env, one.tags["panel"], one.tags["decoding"]].append(one)
+        for episode in episodes:
+            parts[episode.env, episode.tags["panel"], episode.tags["decoding"]].append(episode)
         return parts
 
     def validation_success(self, scores: Scores) -> float | None:

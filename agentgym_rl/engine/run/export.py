@@ -193,7 +193,7 @@ def merged(actor: Path) -> dict[str, Any]:
         return loaded
 
     first = shard(0)
-    meshes = {tuple(one.device_mesh.mesh.shape) for one in first.values() if isinstance(one, DTensor)}
+    meshes = {tuple(tensor.device_mesh.mesh.shape) for tensor in first.values() if isinstance(tensor, DTensor)}
     if len(meshes) > 1:
         raise ValueError(f"{actor} is sharded over meshes of several shapes, {sorted(meshes)}; FSDP uses one")
     # the last dimension of the mesh is FSDP's; the first, if there are two, holds replicas
@@ -204,7 +204,7 @@ def merged(actor: Path) -> dict[str, Any]:
             whole[name] = tensor
             continue
         placement = tensor.placements[-1]
-        parts = [one[name].to_local() for one in shards]
+        parts = [weights[name].to_local() for weights in shards]
         if isinstance(placement, Replicate):
             whole[name] = parts[0]
         elif isinstance(placement, Shard):
@@ -217,7 +217,7 @@ def merged(actor: Path) -> dict[str, Any]:
 def _checked(checkpoint: Checkpoint) -> Checkpoint:
     if not (checkpoint.folder / ACTOR / "fsdp_config.json").is_file():
         there = sorted(
-            (one.name for one in (checkpoint.run / "checkpoints").glob("global_step_*")),
+            (folder.name for folder in (checkpoint.run / "checkpoints").glob("global_step_*")),
             key=lambda name: int(name.rpartition("_")[2]),
         )
         raise FileNotFoundError(

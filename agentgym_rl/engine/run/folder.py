@@ -127,7 +127,7 @@ def read_state(file: Path) -> State:
     """
     try:
         found = json_object(file)
-        if unknown := sorted(found.keys() - {one.name for one in fields(State)}):
+        if unknown := sorted(found.keys() - {known.name for known in fields(State)}):
             raise ValueError(f"{file}: the key {unknown[0]!r} is unknown, so another version wrote it")
         state: State = TypeAdapter(State).validate_json(json.dumps(found), strict=True)
     except ValidationError as error:
@@ -186,7 +186,7 @@ class RunFolder:
         self.path = writable(folder).resolve()
         self.resumed = (self.path / STATE).is_file()
         known = self.path / "identity.yaml"
-        if not self.resumed and (kept := sorted(one.name for one in self.checkpoints.glob("global_step_*"))):
+        if not self.resumed and (kept := sorted(path.name for path in self.checkpoints.glob("global_step_*"))):
             raise RunFolderError(
                 f"{self.path / STATE} is missing, but checkpoints/ holds {', '.join(kept)}; copy {PREVIOUS} to it "
                 "to go on from the checkpoint before, or choose another run.dir"
@@ -296,8 +296,8 @@ class RunFolder:
         Args:
             keep: checkpoints that stay beside those needed, the newest ones; None keeps all.
         """
-        states = [one for one in (state, self._previous()) if one is not None]
-        needed = {name for one in states for name in (one.algorithm, (one.learnt or {}).get("algorithm"))}
+        states = [kept for kept in (state, self._previous()) if kept is not None]
+        needed = {name for kept in states for name in (kept.algorithm, (kept.learnt or {}).get("algorithm"))}
         for file in self.path.glob("algorithm_*.json"):
             if file.name not in needed:
                 file.unlink()
@@ -311,7 +311,7 @@ class RunFolder:
         """Remove all but the newest checkpoints and those that the states of the run or its algorithm name."""
         for leftover in self.checkpoints.glob(".global_step_*"):  # of a removal that was cut short
             shutil.rmtree(leftover)
-        there = sorted(self.checkpoints.glob("global_step_*"), key=lambda one: int(one.name.rpartition("_")[2]))
+        there = sorted(self.checkpoints.glob("global_step_*"), key=lambda path: int(path.name.rpartition("_")[2]))
         if not (old := there[:-keep]):
             return
         naming = [self.path / STATE, self.path / PREVIOUS, *self.path.glob("algorithm_*.json")]

@@ -48,7 +48,7 @@ def lost(episodes: Sequence[Episode], prefix: str) -> Metrics:
     counted = [episode for episode in episodes if episode.ending.counts]
     if not counted:
         return {}
-    metrics = {f"{prefix}context_share": fmean(one.ending is Ending.CONTEXT_LIMIT for one in counted)}
+    metrics = {f"{prefix}context_share": fmean(episode.ending is Ending.CONTEXT_LIMIT for episode in counted)}
     if turns := [turn for episode in counted for turn in episode.turns]:
         metrics[f"{prefix}invalid_turns"] = fmean(turn.invalid for turn in turns)
     return metrics

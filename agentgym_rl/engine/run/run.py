@@ -318,7 +318,7 @@ class EngineRun:
         online = self.config.algorithm.online
         assert online is not None, f"algorithm={self.config.algorithm.name} has no training episodes"
         draws = self.mixture.draw(draw, online.tasks_per_step if tasks is None else tasks, online.samples_per_task)
-        return [self.request(number, one.task, samples=one.samples) for one in draws]
+        return [self.request(number, drawn.task, samples=drawn.samples) for drawn in draws]
 
     def _rows(self, requests: Sequence[Request], draw: str, first: int = 0) -> list[dict[str, Any]]:
         """Dataset rows of requests; the tag ``index`` says which row of a draw an episode is of."""
@@ -326,17 +326,17 @@ class EngineRun:
         return [
             row(
                 index,
-                one.task,
-                max_turns=one.max_turns,
+                request.task,
+                max_turns=request.max_turns,
                 seed=self.seed,
-                tags={"split": "train", **one.tags, "index": index},
-                __rollout_n__=one.samples,
+                tags={"split": "train", **request.tags, "index": index},
+                __rollout_n__=request.samples,
                 **({} if stream is None else {"stream": f"{stream}:{index}"}),
-                **({} if one.temperature is None else {"decoding": "sampled", "temperature": one.temperature}),
-                **({} if one.prefix is None else {"prefix": one.prefix.to_dict()}),
-                **self._preface(one.task, one.preface, one.prompt),
+                **({} if request.temperature is None else {"decoding": "sampled", "temperature": request.temperature}),
+                **({} if request.prefix is None else {"prefix": request.prefix.to_dict()}),
+                **self._preface(request.task, request.preface, request.prompt),
             )
-            for index, one in enumerate(requests, start=first)
+            for index, request in enumerate(requests, start=first)
         ]
 
     def _preface(self, task: Task, own: str = "", instead: str | None = None) -> dict[str, str]:

@@ -91,5 +91,5 @@ def on_signals(stop: Stop) -> Iterator[Stop]:
         yield stop
     finally:
         stop.end()
-        for number, one in previous.items():
-            signal.signal(number, one)
+        for number, handler in previous.items():
+            signal.signal(number, handler)

@@ -20,7 +20,9 @@ def merged(weights: Mapping[str, torch.Tensor], scaling: float) -> Iterator[tupl
     Raises:
         ValueError: after the last weight, when an adapter belongs to none of them.
     """
-    plain = {name.removeprefix("base_model.model.").replace(".base_layer.", "."): one for name, one in weights.items()}
+    plain = {
+        name.removeprefix("base_model.model.").replace(".base_layer.", "."): tensor for name, tensor in weights.items()
+    }
     left = {name: plain.pop(name) for name in list(plain) if "lora_" in name}
     for name, weight in plain.items():
         layer, full = name.removesuffix("weight"), whole(weight)
@@ -38,9 +40,9 @@ def with_adapters(
     mesh = next(iter(weights.values())).device_mesh
     placed = {
         name: DTensor.from_local(
-            one.to_local().to(mesh.device_type), mesh, one.placements, shape=one.shape, stride=one.stride()
+            tensor.to_local().to(mesh.device_type), mesh, tensor.placements, shape=tensor.shape, stride=tensor.stride()
         )
-        for name, one in adapters.items()
+        for name, tensor in adapters.items()
     }
     for name, weight in merged({**weights, **placed}, scaling):
         yield name, distribute_tensor(weight, mesh, weights[name].placements)

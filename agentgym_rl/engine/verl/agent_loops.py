@@ -71,7 +71,9 @@ class EarlyWorker(_Worker):  # type: ignore[misc, valid-type]
         samples = range(prompt["__rollout_n__"])
         runs = (self._episodes.run(sampling_params, sample=sample, **prompt) for sample in samples)
         outcomes = await asyncio.gather(*runs, return_exceptions=True)
-        ended = [self._episodes.lost(prompt, one) if isinstance(one, BaseException) else one for one in outcomes]
+        ended = [
+            self._episodes.lost(prompt, result) if isinstance(result, BaseException) else result for result in outcomes
+        ]
         try:
             keys, fields, tags = rows(uid, prompt["global_steps"], ended)
             await tq.async_kv_batch_put(keys=keys, fields=fields, tags=tags, partition_id=partition)

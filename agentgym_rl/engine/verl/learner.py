@@ -294,7 +294,7 @@ class Learner:
         self._set_loss(loss)
         self._set_optimizer(lr)
         groups = [place for seed in passes for place in order(len(rows) // together, size, seed, updates)]
-        places = [group * together + one for group in groups for one in range(together)]
+        places = [group * together + member for group in groups for member in range(together)]
         total, done, part = len(groups) // size, 0, 1
         sums: dict[str, float] = {}
         while done < total:

@@ -75,7 +75,7 @@ def processes(trainer: AgentTrainer) -> dict[str, Any]:
         "vLLM server": trainer.weights.servers.handles,
         "agent-loop worker": trainer.agent_loop_manager.agent_loop_workers,
     }
-    found = {f"{what} {number}": one for what, own in groups.items() for number, one in enumerate(own)}
+    found = {f"{what} {number}": process for what, own in groups.items() for number, process in enumerate(own)}
     found["TransferQueue's controller"] = ray.get_actor("TransferQueueController", namespace="transfer_queue")
     return found
 
@@ -179,8 +179,8 @@ class Watch:
 def _bytes(pid: int) -> tuple[int, int]:
     """Memory of a process and its children, now and the sum of each one's peak; 0 where it is gone."""
     try:
-        one = psutil.Process(pid)
-        both = [(each.memory_info().rss, _peak(each.pid)) for each in (one, *one.children(recursive=True))]
+        process = psutil.Process(pid)
+        both = [(each.memory_info().rss, _peak(each.pid)) for each in (process, *process.children(recursive=True))]
     except (psutil.Error, OSError):
         return 0, 0
     return sum(now for now, _ in both), sum(max(pair) for pair in both)
@@ -189,9 +189,9 @@ def _bytes(pid: int) -> tuple[int, int]:
 def _together() -> int:
     """Bytes of this process and its children now; what several of them share counts once (proportional set size)."""
     total = 0
-    for one in (psutil.Process(), *psutil.Process().children(recursive=True)):
+    for process in (psutil.Process(), *psutil.Process().children(recursive=True)):
         with suppress(psutil.Error, OSError):  # it has ended meanwhile
-            total += one.memory_full_info().pss
+            total += process.memory_full_info().pss
     return total
 
 

@@ -103,7 +103,7 @@ def _said(verl: DictConfig, key: str, error: Exception) -> str:
     block, words = "verl", key.split(".")
     while isinstance(below := verl.get(words[0]), DictConfig):
         verl, block = below, f"{block}.{words.pop(0)}"
-    names = [str(one) for one in verl]
+    names = [str(name) for name in verl]
     return f"verl.{key} is unknown{nearest(words[0], names)}; {block} has {', '.join(names) or 'no keys'}"
 
 

@@ -73,9 +73,9 @@ def episodes_of_rows(keys: Sequence[str], partition_id: str) -> dict[str, Episod
     data = tq.kv_batch_get(keys=[*keys], partition_id=partition_id, select_fields=["extra_fields"])
     fields = [getattr(value, "data", value) for value in data["extra_fields"]]  # as above
     return {
-        session_of(key): Episode.from_dict(one["episode"])  # the queue makes a dictionary of it
-        for key, one in zip(keys, fields, strict=True)
-        if one["episode"]
+        session_of(key): Episode.from_dict(row["episode"])  # the queue makes a dictionary of it
+        for key, row in zip(keys, fields, strict=True)
+        if row["episode"]
     }
 
 

@@ -128,6 +128,6 @@ def on_servers(tokens: list[int], handles: Sequence[Any]) -> list[torch.Tensor]:
     return [torch.tensor(values).flatten()[: len(tokens) - 1] for values in outputs]
 
 
-def apart(one: torch.Tensor, other: torch.Tensor) -> float:
+def apart(tensor: torch.Tensor, other: torch.Tensor) -> float:
     """Mean absolute difference."""
-    return float((one - other).abs().mean())
+    return float((tensor - other).abs().mean())
