@@ -48,7 +48,7 @@ def value(panels: Panels) -> float:
 
 
 def difference(mine: Panels, theirs: Panels) -> Panels:
-    return tuple(one - other for one, other in zip(mine, theirs, strict=True))
+    return tuple(panel - other for panel, other in zip(mine, theirs, strict=True))
 
 
 def mean_of(runs: Sequence[Panels]) -> Panels:

@@ -49,8 +49,8 @@ def write(
             dict.fromkeys(line.label for row in rows for chart, _ in row for line in chart.lines if line.label)
         )
         for row, drawn in zip(rows, axes, strict=True):
-            for (chart, axis), one in zip(row, drawn, strict=True):
-                _draw(one, chart, axis, labels)
+            for (chart, axis), cell in zip(row, drawn, strict=True):
+                _draw(cell, chart, axis, labels)
         _legend(figure, axes.flat, labels)
         lines = fill(caption, round(17 * figure.get_figwidth()))
         figure.supxlabel(lines, x=0.01, ha="left", fontsize=8, color=light("muted"))

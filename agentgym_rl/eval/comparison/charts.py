@@ -88,7 +88,7 @@ def learning_figure(comparison: Comparison, plot: Plot) -> Figure:
 
 def over_time(title: str, found: Sequence[ArmCurves], percent: bool) -> list[Figure]:
     """Shares or turn limits of the environments over training, a figure per arm in which they vary."""
-    moving = [one for one in found if any(curve.varies for curve in one[1].values())]
+    moving = [(arm, curves) for arm, curves in found if any(curve.varies for curve in curves.values())]
     looks = env_looks(found)
     scale, unit = (100.0, "%") if percent else (1.0, "")
     top = 100.0 if percent else max((max(curve.high) for _, own in moving for curve in own.values()), default=1.0)
@@ -128,12 +128,12 @@ def write_png(comparison: Comparison, path: Path) -> list[Path]:
     if not drawn:
         raise ValueError("there are no curves to draw: no run spent training episodes or kept its metrics")
     figures = [learning_figure(comparison, plot) for plot in drawn]
-    rows = [[(one.chart, axis) for axis in ("episodes", "minutes")] for one in figures]
+    rows = [[(figure.chart, axis) for axis in ("episodes", "minutes")] for figure in figures]
     written = [png.write(path, rows, meaning(comparison, drawn))]
     varying = over_time("share of episodes, %", arm_curves(comparison, "share"), percent=True)
     if varying:
         file = path.with_name(f"{path.stem}-shares.png")
-        written.append(png.write(file, [[(one.chart, "steps")] for one in varying]))
+        written.append(png.write(file, [[(figure.chart, "steps")] for figure in varying]))
     return written
 
 
@@ -169,7 +169,7 @@ def _says(label: str, curve: Curve, scale: float, unit: str) -> list[str]:
     for place, value in enumerate(curve.mean):
         text = f"{label}: {scale * value:.{digits}f}{unit}"
         if curve.seeds > 1:
-            ends = (f"{scale * one[place]:.{digits}f}" for one in (curve.low, curve.high))
+            ends = (f"{scale * edge[place]:.{digits}f}" for edge in (curve.low, curve.high))
             text += f" ({' to '.join(ends)} over {curve.seeds} seeds)"
         x = {axis: places[place] for axis, places in curve.x.items()}
         tokens = f", {short(x['tokens'])} tokens" if "tokens" in x else ""

@@ -107,7 +107,7 @@ class Comparison:
     def strangers(self) -> list[tuple[str, str]]:
         """Pairs of runs, by name, that share no panel; they cannot be compared."""
         pairs = combinations(self.runs, 2)
-        return [(one.name, other.name) for one, other in pairs if not one.digests.keys() & other.digests.keys()]
+        return [(run.name, other.name) for run, other in pairs if not run.digests.keys() & other.digests.keys()]
 
     @property
     def bounds(self) -> dict[str, tuple[float | None, ...]]:
@@ -184,7 +184,7 @@ def _run_differences(
             others.append(own.get("control"))
         for other in others:
             if other is not None and other is not arm:
-                pairs = [[success(one, column, decoding) for one in (arm, other)] for column in columns]
+                pairs = [[success(side, column, decoding) for side in (arm, other)] for column in columns]
                 yield Difference(arm.label, other.label, tuple(_over_tasks(*pair) for pair in pairs))
 
 
@@ -286,7 +286,7 @@ def _gain(run: Run, stage: str, before: str | None, column: Column, decoding: st
     """A stage minus another of the same run; None where the run lacks one of them, or of their panels."""
     if before is None or before not in run.stages:
         return None
-    mine, theirs = (_panels(run, one, column, decoding) for one in (stage, before))
+    mine, theirs = (_panels(run, at, column, decoding) for at in (stage, before))
     return None if mine is None or theirs is None else difference(mine, theirs)
 
 
@@ -297,7 +297,7 @@ def _within(arm: Arm, other: str, column: Column, decoding: str) -> dict[int, Pa
 
 def _between(arm: Arm, other: Arm, column: Column, decoding: str) -> dict[int, Panels]:
     """An arm minus another on the seeds both have."""
-    mine, theirs = (_successes(one, column, decoding) for one in (arm, other))
+    mine, theirs = (_successes(side, column, decoding) for side in (arm, other))
     return {seed: difference(mine[seed], theirs[seed]) for seed in mine if seed in theirs}
 
 
@@ -314,13 +314,13 @@ def _paired(found: Mapping[int, Panels]) -> Estimate | None:
 
 def _corrected(differences: Sequence[Difference]) -> tuple[Difference, ...]:
     """With p values that take account of each other."""
-    found = [cell.p for one in differences for cell in one.cells if cell is not None and cell.p is not None]
+    found = [cell.p for pair in differences for cell in pair.cells if cell is not None and cell.p is not None]
     corrected = iter(holm(found))
 
     def with_p(cell: Estimate | None) -> Estimate | None:
         return cell if cell is None or cell.p is None else replace(cell, p=next(corrected))
 
-    return tuple(replace(one, cells=tuple(map(with_p, one.cells))) for one in differences)
+    return tuple(replace(pair, cells=tuple(map(with_p, pair.cells))) for pair in differences)
 
 
 def _cost(arm: Arm, columns: Sequence[Column], decoding: str) -> Cost:
@@ -343,6 +343,6 @@ def _cost(arm: Arm, columns: Sequence[Column], decoding: str) -> Cost:
         tokens=spent("tokens"),
         updates=spent("updates"),
         minutes=mean(minutes),
-        per_1000_episodes=tuple(rate(column, [one / 1000 for one in episodes]) for column in columns),
+        per_1000_episodes=tuple(rate(column, [count / 1000 for count in episodes]) for column in columns),
         per_minute=tuple(rate(column, minutes) for column in columns),
     )

@@ -94,7 +94,7 @@ _MARKUP = re.compile(r"[\\`*_<>|\[\]]")
 """What Markdown would take for its own."""
 _TEX = {
     "\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "†": r"\dag{}", "≠": r"$\neq$",
-    "|": r"\textbar{}", "<": r"\textless{}", ">": r"\textgreater{}", **{one: f"\\{one}" for one in "&%$#_{}"},
+    "|": r"\textbar{}", "<": r"\textless{}", ">": r"\textgreater{}", **{mark: f"\\{mark}" for mark in "&%$#_{}"},
 }  # fmt: skip
 
 
@@ -120,10 +120,10 @@ def _tex_row(cells: Sequence[str], escaped: Callable[[str], str] = str) -> str:
 
 def _tex(text: str) -> str:
     """A ``[`` is in braces: after the end of a row LaTeX would take it for an option."""
-    return "".join(_TEX.get(one, one) for one in text).replace("[", "{[}")
+    return "".join(_TEX.get(mark, mark) for mark in text).replace("[", "{[}")
 
 
 def _cells(row: Row, escaped: Callable[[str], str], bold: str) -> list[str]:
     """The whole row in a language of its own."""
     cells = map(escaped, row.cells)
-    return [*map(escaped, row.names), *(bold.format(one) if n in row.bold else one for n, one in enumerate(cells))]
+    return [*map(escaped, row.names), *(bold.format(cell) if n in row.bold else cell for n, cell in enumerate(cells))]

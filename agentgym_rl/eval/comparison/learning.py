@@ -126,7 +126,7 @@ def arm_curves(comparison: Comparison, what: str) -> list[ArmCurves]:
     found: list[ArmCurves] = []
     for arm in online(comparison):
         envs = sorted({env for run in arm.runs for env, _ in run.digests})
-        curves = {env: one for env in envs if (one := curve(arm, f"env/{env}/{what}")) is not None}
+        curves = {env: line for env in envs if (line := curve(arm, f"env/{env}/{what}")) is not None}
         if curves:
             found.append((arm, curves))
     return found
@@ -209,9 +209,9 @@ def _controls(comparison: Comparison, env: str, label: str) -> tuple[tuple[str, 
     found = []
     for arm, cost in zip(comparison.arms, comparison.costs, strict=True):
         of = [
-            one.label
-            for one in online(comparison)
-            if arm.stage == "control" and one.config == arm.config and any(run is arm.runs[0] for run in one.runs)
+            other.label
+            for other in online(comparison)
+            if arm.stage == "control" and other.config == arm.config and any(run is arm.runs[0] for run in other.runs)
         ]
         cell = success(arm, column, comparison.decoding)
         if of and cell is not None:
@@ -228,7 +228,7 @@ def _tasks(comparison: Comparison, env: str, label: str) -> int | None:
 def _a_step(arms: Sequence[Arm], env: str) -> int | None:
     """Training episodes of a step."""
     shares = [found for arm in arms if (found := curve(arm, f"env/{env}/share")) is not None]
-    a_step = [mean(one.mean) * one.x["episodes"][-1] / len(one.mean) for one in shares]
+    a_step = [mean(share.mean) * share.x["episodes"][-1] / len(share.mean) for share in shares]
     return round(mean(a_step)) if a_step else None
 
 

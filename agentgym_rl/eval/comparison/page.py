@@ -125,7 +125,7 @@ def _training(comparison: Comparison) -> list[Figure]:
 
 def _look_of(comparison: Comparison, run: Run) -> tuple[str, str, int]:
     """Colour, line style and number of the arm of a run's algorithm, or of its newest stage."""
-    own = {arm.stage: number for number, arm in enumerate(comparison.arms) if any(run is one for one in arm.runs)}
+    own = {arm.stage: number for number, arm in enumerate(comparison.arms) if any(run is member for member in arm.runs)}
     number = own.get(run.algorithm, list(own.values())[-1])
     return *look(comparison.arms, number), number
 
@@ -179,7 +179,7 @@ def _place(value: float, start: float = 0.0, end: float = 1.0) -> float:
 
 def _reach(comparison: Comparison) -> float:
     """Where the scale of the differences ends, in both directions."""
-    every: list[Estimate] = [cell for one in comparison.differences for cell in one.cells if cell is not None]
+    every: list[Estimate] = [cell for pair in comparison.differences for cell in pair.cells if cell is not None]
     return min(1.0, 1.15 * max((abs(value) for cell in every for value in cell.by_seed.values()), default=1.0) or 1.0)
 
 

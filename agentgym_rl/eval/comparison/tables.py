@@ -56,7 +56,7 @@ def remarks(comparison: Comparison) -> list[str]:
     """What the tables cannot show."""
     pairs, budget = comparison.strangers, budget_of(comparison)
     said = [str(budget)] if budget and budget.departing else []
-    said += [f"{one} and {other} share no panel: nothing compares them" for one, other in pairs[:MOST]]
+    said += [f"{run} and {other} share no panel: nothing compares them" for run, other in pairs[:MOST]]
     return said + ([f"nor do {len(pairs) - MOST} other pairs of runs share one"] if len(pairs) > MOST else [])
 
 
@@ -70,7 +70,7 @@ def _success(comparison: Comparison) -> Table:
     ]
     heads = ("arm", *_runs_head(comparison), "seeds")
     rows += [
-        Row((policy, *[""] * (len(heads) - 1)), tuple("-" if one is None else f"{100 * one:.1f}" for one in bounds),
+        Row((policy, *[""] * (len(heads) - 1)), tuple("-" if top is None else f"{100 * top:.1f}" for top in bounds),
             bound=True)
         for policy, bounds in comparison.bounds.items()
     ]  # fmt: skip

@@ -25,4 +25,4 @@ def light(name: str) -> str:
 
 def css() -> str:
     """The palette as CSS variables."""
-    return ":root{" + "".join(f"--{name}:light-dark({one},{other});" for name, (one, other) in COLOURS.items()) + "}"
+    return ":root{" + "".join(f"--{name}:light-dark({day},{night});" for name, (day, night) in COLOURS.items()) + "}"
