@@ -338,8 +338,8 @@ def _needs_determinism(subject: Subject) -> None:
         raise Skipped("by its spec the environment is not deterministic")
 
 
-def _same(subject: Subject, one: Observation, other: Observation) -> bool:
-    return one == other or not subject.spec.deterministic
+def _same(subject: Subject, observation: Observation, other: Observation) -> bool:
+    return observation == other or not subject.spec.deterministic
 
 
 async def _nothing() -> None:

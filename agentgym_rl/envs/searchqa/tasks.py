@@ -47,8 +47,8 @@ class Contest:
     The answer is not one of the two things, so the question does not contain it.
     """
 
-    one: Thing
-    other: Thing
+    first: Thing
+    second: Thing
     comparison: Comparison
     more: bool
     relation: Relation
@@ -96,8 +96,8 @@ def _contests(region: Region, rng: Random) -> Iterator[Contest]:
         order = rng.sample(things, len(things))
         for comparison in kind.comparisons:
             for step in range(1, min(PARTNERS, len(things) - 1) + 1):
-                for one, other in zip(order, islice(chain(order, order), step, None), strict=False):
-                    yield from _about(one, other, comparison, rng.random() < 0.5)
+                for first, second in zip(order, islice(chain(order, order), step, None), strict=False):
+                    yield from _about(first, second, comparison, rng.random() < 0.5)
 
 
 def _about(first: Thing, second: Thing, comparison: Comparison, more: bool) -> Iterator[Contest]:
@@ -111,7 +111,7 @@ def _about(first: Thing, second: Thing, comparison: Comparison, more: bool) -> I
 
 
 def _ask_winner(contest: Contest) -> Question:
-    first, second, comparison = contest.one, contest.other, contest.comparison
+    first, second, comparison = contest.first, contest.second, contest.comparison
     compared = first.kind.relation(comparison.relation)
     winner = (max if contest.more else min)(first, second, key=lambda thing: thing.number(compared.name))
     pair = first.kind.pair.format(a=first.title, b=second.title)

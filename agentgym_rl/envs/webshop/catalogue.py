@@ -100,14 +100,14 @@ def _family(number: int) -> tuple[Product, ...]:
     rng = Random(f"{SEED}:family:{number}")
     category = TEXTS.categories[number % len(TEXTS.categories)]
     name = rng.choice(TEXTS.brand_starts) + rng.choice(TEXTS.brand_ends), rng.choice(TEXTS.lines)
-    *own, one, other = rng.sample(category.attributes, 6)
+    *own, foreign, other = rng.sample(category.attributes, 6)
     absent = {option: rng.choice(values) for option, values in category.options.items()}
     options = {option: tuple(v for v in values if v != absent[option]) for option, values in category.options.items()}
     option = rng.choice(list(options))
     others = options | {option: (absent[option], *options[option][1:])}
     price = rng.randint(*category.price) + rng.choice((0.0, 0.49, 0.95, 0.99))
     dearer = price + rng.randint(45, 80)
-    lacking = [*own[:2], one, other]
+    lacking = [*own[:2], foreign, other]
     kinds = ((own, options, price), (lacking, options, price), (own, others, price), (own, options, dearer))
     return tuple(_product(f"{number}:{at}", category, name, rng, *kind) for at, kind in enumerate(kinds))
 
@@ -130,7 +130,7 @@ def _product(
         title=f"{brand} {line} {rng.choice(category.nouns)}, {first.title()}, {second.title()}",
         description=rng.choice(TEXTS.descriptions).format(**words, attributes=", ".join(rest)),
         bullets=tuple(
-            bullet.format(a=one.capitalize(), brand=brand) for bullet, one in zip(bullets, attributes, strict=True)
+            bullet.format(a=trait.capitalize(), brand=brand) for bullet, trait in zip(bullets, attributes, strict=True)
         ),
         options=options,
         attributes=tuple(attributes),

@@ -70,8 +70,8 @@ def options_chosen(goal: Goal, offered: Mapping[str, tuple[str, ...]]) -> list[s
     return [value for value in found if value is not None]
 
 
-def _alike(one: object, other: object) -> bool:
-    return round(token_set_ratio(_processed(one), _processed(other))) > ALIKE
+def _alike(value: object, other: object) -> bool:
+    return round(token_set_ratio(_processed(value), _processed(other))) > ALIKE
 
 
 def _processed(text: object) -> str:

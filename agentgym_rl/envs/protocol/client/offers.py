@@ -75,7 +75,7 @@ async def ask(servers: Servers, base: str, dialect: Dialect) -> Digests | None:
         raise ProtocolError(f"GET {base}/numbering: not an object with the digests of splits: {str(told)[:200]}")
     if told.get("env") != dialect.env:
         raise ProtocolError(f"{base} has the environment {told.get('env')}, not {dialect.env}")
-    return {str(split): str(one) for split, one in told["splits"].items()}
+    return {str(split): str(digest) for split, digest in told["splits"].items()}
 
 
 async def check_name(servers: Servers, base: str, dialect: Dialect) -> None:

@@ -236,9 +236,9 @@ class _Parser:
             raise FormulaError(f"expected {sign!r} in the formula")
 
 
-def _between(one: Place, other: Place) -> list[Place]:
+def _between(corner: Place, opposite: Place) -> list[Place]:
     """The cells of the rectangle with these corners."""
-    (top, bottom), (left, right) = (sorted((one[axis], other[axis])) for axis in (0, 1))
+    (top, bottom), (left, right) = (sorted((corner[axis], opposite[axis])) for axis in (0, 1))
     return [(y, x) for y in range(top, bottom + 1) for x in range(left, right + 1)]
 
 
