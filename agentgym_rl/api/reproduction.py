@@ -135,7 +135,7 @@ class Reproduction:
 
         own = self.planned[0].config
         theirs = load([*self.target.overrides, f"seed={own.seed}"])
-        old, new = (dict(flat(yaml.safe_load(identity(one)))) for one in (theirs, own))
+        old, new = (dict(flat(yaml.safe_load(identity(config)))) for config in (theirs, own))
         return tuple(f"{key}={new.get(key)}" for key in {**old, **new} if old.get(key) != new.get(key))
 
     @cached_property
@@ -207,8 +207,8 @@ class Reproduction:
             changed=self.changed,
             lines=tuple(line for weights, found in evaluated.items() for line in self._lines(weights, found)),
             cost=_cost(self.runs.values()),
-            commits=tuple(dict.fromkeys(one["versions"]["git"] for one in summaries if "git" in one["versions"])),
-            code=tuple(dict.fromkeys(one["code"] for one in summaries if "code" in one)),
+            commits=tuple(dict.fromkeys(run["versions"]["git"] for run in summaries if "git" in run["versions"])),
+            code=tuple(dict.fromkeys(run["code"] for run in summaries if "code" in run)),
             panels={env: facts["digest"] for env, facts in panels.items()},
             runs={seed: str(folder) for seed, folder in self.runs.items()},
         )
@@ -237,11 +237,11 @@ def reproduce(name: str, *changes: str, out: Path | None = None, quiet: bool = F
 
 
 def _line(env: str, weights: str, measure: str, published: float, found: Mapping[int, results.Result]) -> Line:
-    scores: dict[int, Measure] = {seed: getattr(one.envs()[env], measure) for seed, one in found.items()}
+    scores: dict[int, Measure] = {seed: getattr(own.envs()[env], measure) for seed, own in found.items()}
     by_seed = {seed: 100 * score.value for seed, score in scores.items()}
     if len(scores) > 1:
         panels = [
-            (Panel.of(scores[seed].value, scores[seed].n, _by_task(one, env, measure)),) for seed, one in found.items()
+            (Panel.of(scores[seed].value, scores[seed].n, _by_task(own, env, measure)),) for seed, own in found.items()
         ]
         interval, over = crossed([score.value for score in scores.values()], shared(panels)), "seeds and tasks"
     else:
@@ -252,7 +252,7 @@ def _line(env: str, weights: str, measure: str, published: float, found: Mapping
 
 def _by_task(found: results.Result, env: str, measure: str) -> list[float | None]:
     """Mean over the samples of each task that count."""
-    samples = [[one for one in getattr(outcome, measure) if one is not None] for outcome in found.by_env[env]]
+    samples = [[value for value in getattr(outcome, measure) if value is not None] for outcome in found.by_env[env]]
     return [fmean(own) if own else None for own in samples]
 
 

@@ -41,7 +41,7 @@ EnvName = Annotated[
 
 def run_folders(incomplete: str) -> list[str]:
     """The runs below ``runs/``, for a shell that completes a word."""
-    return [one for path in sorted(Path("runs").glob("*/")) if (one := str(path)).startswith(incomplete)]
+    return [folder for path in sorted(Path("runs").glob("*/")) if (folder := str(path)).startswith(incomplete)]
 
 
 def run_argument(metavar: str, help: str) -> Any:

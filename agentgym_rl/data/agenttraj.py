@@ -149,7 +149,7 @@ def decode(entry: Any) -> Trajectory:
     completed = entry.get("completion") is not None
     keys = ("prompt", "completion") if completed else (entries.given(entry, "conversations", "messages"),)
     parts = [entries.field(entry, key, list, "the entry") for key in keys]
-    read = [entries.message(one, f"message {number}") for number, one in enumerate(chain(*parts), start=1)]
+    read = [entries.message(raw, f"message {number}") for number, raw in enumerate(chain(*parts), start=1)]
     messages = tuple(message for message, _ in read)
     untrained = range(len(parts[0]) if completed else 2 if acknowledged(messages) else 0)
     loss = tuple(

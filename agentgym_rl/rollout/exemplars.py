@@ -81,7 +81,7 @@ def _shortest(episodes: Iterable[Episode]) -> dict[str, tuple[Episode, ...]]:
     for episode in episodes:
         if episode.success and episode.turns:
             known = best.setdefault(episode.item_id, episode)
-            best[episode.item_id] = min(known, episode, key=lambda one: len(one.turns))
+            best[episode.item_id] = min(known, episode, key=lambda candidate: len(candidate.turns))
     by_env: dict[str, tuple[Episode, ...]] = {}
     for item_id in sorted(best):
         by_env[best[item_id].env] = (*by_env.get(best[item_id].env, ()), best[item_id])
