@@ -54,7 +54,7 @@ def batches(vocabulary: int) -> Iterator[list[Example]]:
 
 def resident() -> float:
     """GiB of the training worker."""
-    (worker,) = [one for one in psutil.Process().children(recursive=True) if "WorkerDict" in one.name()]
+    (worker,) = [process for process in psutil.Process().children(recursive=True) if "WorkerDict" in process.name()]
     return float(worker.memory_full_info().pss) / (1 << 30)
 
 
@@ -99,8 +99,8 @@ def main() -> None:
 
 def show(found: dict[str, list[dict[str, list[float]]]]) -> None:
     """Rates and memory of every side, and how ours compares with each other one."""
-    rates = {side: [rate for one in own for rate in one["rates"]] for side, own in found.items()}
-    most = {side: [max(one["gib"]) for one in own] for side, own in found.items()}
+    rates = {side: [rate for measured in own for rate in measured["rates"]] for side, own in found.items()}
+    most = {side: [max(measured["gib"]) for measured in own] for side, own in found.items()}
     for side in found:
         own, gib = rates[side], most[side]
         print(
@@ -108,7 +108,7 @@ def show(found: dict[str, list[dict[str, list[float]]]]) -> None:
             f"worker at most {median(gib):.2f} [{min(gib):.2f}, {max(gib):.2f}] GiB"
         )
     for other in list(found)[1:]:
-        speed = median(one / theirs for one, theirs in zip(rates["ours"], rates[other], strict=True))
+        speed = median(ours / theirs for ours, theirs in zip(rates["ours"], rates[other], strict=True))
         memory = median(most["ours"]) / median(most[other])
         print(f"ours/{other}: {speed:.2f} of the tokens/s, update by update, {memory:.2f} of the memory")
 

@@ -27,9 +27,9 @@ from agentgym_rl.envs.browser.chromium import CHROMIUM
 def memory() -> float:
     """MB of the processes that this one has started."""
     total = 0
-    for one in psutil.Process().children(recursive=True):
+    for process in psutil.Process().children(recursive=True):
         with suppress(psutil.NoSuchProcess):  # it has ended since
-            total += one.memory_full_info().pss
+            total += process.memory_full_info().pss
     return total / 1e6
 
 

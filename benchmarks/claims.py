@@ -67,7 +67,7 @@ class Design:
 
 def _design(name: str, first: int, found: Mapping[str, Any]) -> Design:
     """Raises KeyError: a claim is none of the study's."""
-    orderings = {one.claim: one for table in STUDIES[name].orderings.values() for one in table}
+    orderings = {ordering.claim: ordering for table in STUDIES[name].orderings.values() for ordering in table}
     claims = tuple(
         Claim(orderings[own["claim"]], own["column"], own["effect"], own["power"], orderings[own["like"]])
         for own in ({"like": claim["claim"], **claim} for claim in found["claims"])
@@ -83,4 +83,4 @@ DESIGNS = {name: _design(name, _FOUND["first_seed"], _FOUND["studies"].get(name,
 
 def on_page(study: Study) -> list[tuple[str, Claim]]:
     """The claims that a page corrects for, with their studies' names."""
-    return [(name, claim) for name, one in STUDIES.items() if one.page == study.page for claim in DESIGNS[name].claims]
+    return [(name, claim) for name, own in STUDIES.items() if own.page == study.page for claim in DESIGNS[name].claims]

@@ -219,13 +219,13 @@ def training(model: Model, path: str, dtype: str, batch: Sequence[Example], repe
     """Seconds of an update by side; the first one of each warms it up and shows that all compute the same loss."""
     sides: dict[str, Any] = {"ours": Worker(model.trainer), "plain": Plain(path, dtype, tight=False)}
     sides["tight"] = Plain(path, dtype, tight=True)
-    losses = {side: one.update(batch) for side, one in sides.items()}
+    losses = {side: updater.update(batch) for side, updater in sides.items()}
     if max(losses.values()) - min(losses.values()) > APART[dtype]:
         raise RuntimeError(f"the sides compute different losses: {losses}")
     found: dict[str, list[float]] = {side: [] for side in sides}
     for _ in range(repeats):
-        for side, one in sides.items():
-            found[side].append(timed(lambda one=one: one.update(batch)))
+        for side, updater in sides.items():
+            found[side].append(timed(lambda updater=updater: updater.update(batch)))
     return found
 
 
@@ -236,7 +236,7 @@ def generation(
     batch = episodes(scripts, count, "0", 0.0, "0")
     asked = requests(model, batch)
     rounds: Rounds = [
-        [(one[turn].prompt_ids, one[turn].sampling_params["max_tokens"]) for one in asked if turn < len(one)]
+        [(turns[turn].prompt_ids, turns[turn].sampling_params["max_tokens"]) for turns in asked if turn < len(turns)]
         for turn in range(max(map(len, asked)))
     ]
     found: dict[str, list[float]] = {"ours": [], "offline": []}
@@ -251,7 +251,7 @@ def generation(
 
 def show(what: str, tokens: int, seconds: dict[str, list[float]]) -> None:
     """Rates of every side, and how ours compares."""
-    rates = {side: [tokens / one for one in own] for side, own in seconds.items()}
+    rates = {side: [tokens / took for took in own] for side, own in seconds.items()}
     for side, own in rates.items():
         print(f"{what:11s} {side:8s} {median(own):7.1f} [{min(own):.1f}, {max(own):.1f}] tokens/s")
     for side, own in rates.items():

@@ -117,7 +117,7 @@ def missing(
 def composed(study: Study, arm: str, seed: int, folder: Path, engine: str | None = None) -> Config:
     """The run of an arm; other code finds neither it nor its cloned weights."""
     name = f"{study.prefix}-{arm}-seed{seed}"
-    design = next(DESIGNS[key] for key, one in STUDIES.items() if one is study)
+    design = next(DESIGNS[key] for key, other in STUDIES.items() if other is study)
     panels = design.overrides(study, seed)
     chosen = [f"engine={engine}"] if engine else []
     config = load([f"experiment={study.recipe}", *chosen, *study.arms[arm], *panels, f"seed={seed}", f"name={name}"])
@@ -180,7 +180,7 @@ def learning(place: Path, label: str, env: str) -> dict[str, Any]:
 def _success(study: Study, stage: dict[str, Any]) -> dict[str, list[Any]]:
     """Success, number of episodes and success by task, by column."""
     found = {name: stage["panels"][label][env]["sampled"] for name, (label, env) in study.columns.items()}
-    return {name: [one["success"], one["n"], one["by_task"]] for name, one in found.items()}
+    return {name: [measured["success"], measured["n"], measured["by_task"]] for name, measured in found.items()}
 
 
 def results(study: Study) -> list[dict[str, Any]]:
@@ -209,7 +209,7 @@ def main() -> None:
             if reason := why(row):
                 console.print(f"{row['arm']}, seed {row['seed']}: {reason}", highlight=False, soft_wrap=True)
         return
-    every = {name: results(one) for name, one in STUDIES.items()}
+    every = {name: results(study) for name, study in STUDIES.items()}
     if options.power:
         console.print(*power_table(options.study, every), sep="\n", highlight=False, soft_wrap=True)
         return

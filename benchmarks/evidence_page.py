@@ -29,7 +29,9 @@ Found = Mapping[int, Panels]
 def seeds_of(study: Study, rows: Rows, side: Side, columns: Sequence[str]) -> dict[int, Panels]:
     """Success on the columns by seed, each with the same weight; seeds that have all of them."""
     found = [_column(study, rows, side, column, 1 / len(columns)) for column in columns]
-    return {seed: tuple(one[seed] for one in found) for seed in found[0] if all(seed in one for one in found)}
+    return {
+        seed: tuple(panels[seed] for panels in found) for seed in found[0] if all(seed in panels for panels in found)
+    }
 
 
 def _column(study: Study, rows: Rows, side: Side, column: str, weight: float) -> dict[int, Panel]:
@@ -42,13 +44,13 @@ def _column(study: Study, rows: Rows, side: Side, column: str, weight: float) ->
 def _panel(found: Sequence[Any], samples: int, weight: float) -> Panel:
     """From success, number of episodes and, in newer rows, success by task."""
     success, episodes, *by_task = found
-    tasks = sum(one is not None for one in by_task[0]) if by_task else episodes // samples
+    tasks = sum(score is not None for score in by_task[0]) if by_task else episodes // samples
     return Panel.of(success, tasks, by_task[0] if by_task else None, weight)
 
 
-def differences(study: Study, rows: Rows, one: Ordering, columns: Sequence[str]) -> dict[int, Panels]:
+def differences(study: Study, rows: Rows, ordering: Ordering, columns: Sequence[str]) -> dict[int, Panels]:
     """Between the two sides, on the seeds that both have."""
-    better, worse = (seeds_of(study, rows, side, columns) for side in (one.better, one.worse))
+    better, worse = (seeds_of(study, rows, side, columns) for side in (ordering.better, ordering.worse))
     return {seed: difference(better[seed], worse[seed]) for seed in sorted(better.keys() & worse.keys())}
 
 
@@ -92,10 +94,10 @@ def verdicts(study: Study, every: Mapping[str, Rows]) -> dict[tuple[str, str], V
     for name, claim in names:
         own = STUDIES[name]
         found.append(differences(own, DESIGNS[name].reported(every[name]), claim.ordering, claim.columns(own)))
-    by_seed = [[value(panels) for panels in one.values()] for one in found]
+    by_seed = [[value(panels) for panels in seeds.values()] for seeds in found]
     known = [
-        crossed_p(own, shared(list(one.values()))) if len(own) > 1 else None
-        for own, one in zip(by_seed, found, strict=True)
+        crossed_p(own, shared(list(seeds.values()))) if len(own) > 1 else None
+        for own, seeds in zip(by_seed, found, strict=True)
     ]
     corrected = holm([1.0 if p is None else p for p in known])
     return {
@@ -137,14 +139,14 @@ def orderings_table(study: Study, rows: Rows, name: str, judged: Mapping[str, Ve
     heads = ["claim", *columns, "average", "seeds in favour", "p", "verdict"]
     yield f"| {' | '.join(heads)} |"
     yield f"|{'---|' * len(heads)}"
-    for one in study.orderings[name]:
-        found = differences(study, rows, one, list(study.columns))
+    for ordering in study.orderings[name]:
+        found = differences(study, rows, ordering, list(study.columns))
         if not found:
             continue
-        cells = [cell(differences(study, rows, one, [column]), signed=True) for column in columns]
-        said = judged.get(one.claim)
+        cells = [cell(differences(study, rows, ordering, [column]), signed=True) for column in columns]
+        said = judged.get(ordering.claim)
         p = "" if said is None or said.p is None else f"{said.p:.3f}"
-        yield f"| {' | '.join([one.claim, *cells, *averaged(found), p, str(said or 'exploratory')])} |"
+        yield f"| {' | '.join([ordering.claim, *cells, *averaged(found), p, str(said or 'exploratory')])} |"
 
 
 def averaged(found: Found) -> tuple[str, str]:

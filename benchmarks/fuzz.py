@@ -171,14 +171,14 @@ def parsers() -> dict[str, list[Reader]]:
         if name in ("mcp", "openenv"):  # what they take is that of a server
             continue
         spec = make(name).spec
-        for one in spec.action_formats:
-            if one is ActionFormat.REACT:
+        for form in spec.action_formats:
+            if form is ActionFormat.REACT:
                 key = f"{spec.read.__module__.removeprefix('agentgym_rl.envs.')}.{spec.read.__name__}"
-                replies = [write(spec, one, command, thought) for command in commands for thought in ("", "I think")]
-                found.setdefault(key, [(reader(spec, one), replies)])
+                replies = [write(spec, form, command, thought) for command in commands for thought in ("", "I think")]
+                found.setdefault(key, [(reader(spec, form), replies)])
             else:
-                replies = [_called(one, tool) for tool in spec.tools]
-                found.setdefault(one.value, []).append((reader(spec, one), replies))
+                replies = [_called(form, tool) for tool in spec.tools]
+                found.setdefault(form.value, []).append((reader(spec, form), replies))
     return found
 
 

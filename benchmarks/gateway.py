@@ -177,7 +177,9 @@ def bench_of(folder: Path, sessions: int, rounds: int, token_ms: float, tokens: 
     from agentgym_rl.rollout.builder import faithful
 
     drawn = asyncio.run(record(40, len))
-    texts = [text for script in drawn for text in (*script.observations, *(one["content"] for one in script.opening))]
+    texts = [
+        text for script in drawn for text in (*script.observations, *(message["content"] for message in script.opening))
+    ]
     tokenizer = AutoTokenizer.from_pretrained(tiny.build(folder / "model", TinyModelConfig(), texts, seed=0))
     builder = faithful(create_continuous_token_builder(tokenizer, hf_model_type="qwen2", chat_template_kwargs={}))
     chosen = [drawn[at % len(drawn)] for at in range(sessions * rounds)]

@@ -93,7 +93,7 @@ def losses(place: Callable[[torch.Tensor], torch.Tensor]) -> Result:
     reward, values = Random(0), leaf(rng, rows, turns)
     per_turn = [[reward.random() for _ in range(turns)] for _ in range(rows)]
     estimated = {
-        "grpo": [[one] * turns for one in relative([sum(own) for own in per_turn], by_std=True)],
+        "grpo": [[advantage] * turns for advantage in relative([sum(own) for own in per_turn], by_std=True)],
         "gae": [
             turn_gae(own, value, gamma=0.9, lam=0.95) for own, value in zip(per_turn, values.tolist(), strict=True)
         ],
@@ -138,7 +138,7 @@ def heads(place: Callable[[torch.Tensor], torch.Tensor]) -> Result:
         parts = torch.autograd.grad(out.square().sum(), (query, key, value))
         found |= {
             f"attention, window {window}": out,
-            f"its gradient, {window}": torch.cat([one.flatten() for one in parts]),
+            f"its gradient, {window}": torch.cat([part.flatten() for part in parts]),
         }
     return found
 
@@ -172,7 +172,7 @@ def compare(device: str) -> bool:
     """Print what differs most of each kind; whether all is within the tolerance."""
     good = True
     for name, compute in COMPARED.items():
-        expected, found = compute(lambda one: one.clone()), compute(lambda one: one.float().to(device))
+        expected, found = compute(lambda tensor: tensor.clone()), compute(lambda tensor: tensor.float().to(device))
         worst = max(expected, key=lambda key: difference(found[key], expected[key]))
         value = difference(found[worst], expected[worst])
         good &= value <= TOLERANCE
@@ -189,10 +189,10 @@ def compare_attention(device: str) -> bool:
     for window in (None, 7, 50):
         found = []
         for function, dtype in ((attend_at_once, torch.bfloat16), (attend, torch.float32)):
-            parts = [one.to(dtype).requires_grad_() for one in given]
+            parts = [tensor.to(dtype).requires_grad_() for tensor in given]
             out, _ = function(torch.nn.Module(), *parts, None, sliding_window=window, **rows)
             found.append([out, *torch.autograd.grad(out.float().square().sum(), parts)])
-        worst = max(worst, *(difference(one, other.cpu().double()) for one, other in zip(*found, strict=True)))
+        worst = max(worst, *(difference(tensor, other.cpu().double()) for tensor, other in zip(*found, strict=True)))
     how = "one launch" if has_kernel(given[2]) else "row by row, for there is no kernel"
     said = "equal" if worst <= ROUGH else "DIFFERENT"
     print(f"attention in bfloat16, {how}: 12 compared, {said}; most {worst:.1e} (tolerance {ROUGH:g})")
@@ -236,7 +236,7 @@ Side = Callable[[PreTrainedModel, Rows], tuple[torch.Tensor, torch.Tensor]]
 
 
 def packed(model: PreTrainedModel, rows: Rows, *, faster: bool = False) -> tuple[torch.Tensor, torch.Tensor]:
-    ids, device, sizes = torch.cat(rows.ids), rows.ids[0].device, [len(one) for one in rows.ids]
+    ids, device, sizes = torch.cat(rows.ids), rows.ids[0].device, [len(tokens) for tokens in rows.ids]
     ends, masks = torch.tensor([0, *sizes]).cumsum(0), torch.cat(rows.masks)
     # as an engine does: what the host must know is read before the device is asked
     places = predicting({"input_ids": jagged(torch.zeros(len(masks)), ends), "loss_mask": jagged(masks.float(), ends)})
@@ -253,9 +253,9 @@ def packed(model: PreTrainedModel, rows: Rows, *, faster: bool = False) -> tuple
 def padded(model: PreTrainedModel, rows: Rows) -> tuple[torch.Tensor, torch.Tensor]:
     device = rows.ids[0].device
     ids = torch.nn.utils.rnn.pad_sequence(rows.ids, batch_first=True)
-    real = torch.nn.utils.rnn.pad_sequence([torch.ones_like(one) for one in rows.ids], batch_first=True)
+    real = torch.nn.utils.rnn.pad_sequence([torch.ones_like(tokens) for tokens in rows.ids], batch_first=True)
     masks = torch.nn.utils.rnn.pad_sequence(rows.masks, batch_first=True)
-    row, place = (one.to(device) for one in masks[:, 1:].nonzero(as_tuple=True))
+    row, place = (index.to(device) for index in masks[:, 1:].nonzero(as_tuple=True))
     logits = model(input_ids=ids, attention_mask=real, use_cache=False).logits
     every = logits[:, :-1].float().log_softmax(-1).gather(2, ids[:, 1:, None]).squeeze(2)
     return every[row, place], advantages(rows, device)[row]
@@ -371,7 +371,7 @@ def timed(
         if profiled and name == sides[0]:
             show_profile(device, partial(update, model, optimizer, batches, side))
         memory = torch.cuda.max_memory_allocated() / 2**30 if device == "cuda" else 0.0
-        yield name, Speed(seconds, memory, first, sum(one.numel() for one in model.parameters()))
+        yield name, Speed(seconds, memory, first, sum(weight.numel() for weight in model.parameters()))
         del model, optimizer
         gc.collect()  # FSDP2's modules know each other
         if device == "cuda":
@@ -422,12 +422,15 @@ def main() -> None:
     print("            tokens/s [min, max]       TFLOP/s  MFU     GiB    loss")
     peak = next((value for part, value in PEAK.items() if part in name), None)
     with alone(device):
-        for side, one in timed(device, shape, batches, arguments.repeats, sides, arguments.profile):
-            speed = sorted(total / seconds for seconds in one.seconds)
-            work = flops(shape, one.parameters, batches) / median(one.seconds)
+        for side, run in timed(device, shape, batches, arguments.repeats, sides, arguments.profile):
+            speed = sorted(total / seconds for seconds in run.seconds)
+            work = flops(shape, run.parameters, batches) / median(run.seconds)
             mfu = "-" if peak is None else f"{work / peak:.3f}"
             shown = f"{median(speed):.0f} [{speed[0]:.0f}, {speed[-1]:.0f}]"
-            print(f"{side:11s} {shown:25s} {work / 1e12:<8.2f} {mfu:7s} {one.gib:<6.1f} {one.loss:.6f}", flush=True)
+            print(
+                f"{side:11s} {shown:25s} {work / 1e12:<8.2f} {mfu:7s} {run.gib:<6.1f} {run.loss:.6f}",
+                flush=True,
+            )
     raise SystemExit(0 if good else 1)
 
 

@@ -132,7 +132,7 @@ def slow(given: argparse.Namespace) -> None:
         print(f"{given.slow} slow senders and {given.slow} slow readers: {answers(given.port, 5)}", flush=True)
         while any(left.values()) and time.monotonic() - begun < 120:
             for kind, connections in left.items():
-                left[kind] = [one for one in connections if goes_on(one, more[kind])]
+                left[kind] = [connection for connection in connections if goes_on(connection, more[kind])]
                 if connections and not left[kind]:
                     ended[kind] = time.monotonic() - begun
             most = max(most, mib(server))
@@ -189,7 +189,7 @@ def worker(given: argparse.Namespace) -> None:
         sessions = [ask(given.port, "/create")["id"] for _ in range(given.sessions)]
         for session in sessions:
             ask(given.port, "/reset", id=session, game=0)
-        children = [one for one in server.children() if "resource_tracker" not in " ".join(one.cmdline())]
+        children = [child for child in server.children() if "resource_tracker" not in " ".join(child.cmdline())]
         own = {number: sum(session % 2 == number for session in sessions) for number in (0, 1)}
         begun = time.monotonic()
         os.kill(children[0].pid, signal.SIGKILL)

@@ -43,10 +43,10 @@ async def lockstep(envs: Sequence[PacedEnv], conversations: Sequence[TokenConver
                 if reply is not None
             ]
             steps = await asyncio.gather(*calls)
-            going = [(one, step) for one, step in zip(live, steps, strict=True) if not step.done]
+            going = [(episode, step) for episode, step in zip(live, steps, strict=True) if not step.done]
             fits = await asyncio.gather(
                 *(conversation.observe(step.observation.text) for (_, conversation), step in going)
             )
             if not all(fits):
                 raise RuntimeError("an episode does not fit into the context; raise --response-tokens")
-            live = [one for one, _ in going]
+            live = [episode for episode, _ in going]

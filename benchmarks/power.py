@@ -51,16 +51,16 @@ def power(study: Study, design: Design, claim: Claim, rows: Rows, seeds: int, dr
     worse, better = (seeds_of(study, rows, side, columns) for side in (claim.like.worse, claim.like.better))
     known = [difference(better[seed], worse[seed]) for seed in sorted(better.keys() & worse.keys())]
     base = [fmean(panels[number].mean for panels in worse.values()) for number in range(len(columns))]
-    episodes = [one["success"][column][1] for column in columns for one in rows[:1]]
-    chance = sum(2 * one * (1 - one) / count for one, count in zip(base, episodes, strict=True)) / len(columns) ** 2
+    episodes = [row["success"][column][1] for column in columns for row in rows[:1]]
+    chance = sum(2 * rate * (1 - rate) / count for rate, count in zip(base, episodes, strict=True)) / len(columns) ** 2
     of_seeds = max(0.0, variance([value(panels) for panels in known]) - chance) ** 0.5
     sizes = [design.size(study, column, count) for column, count in zip(columns, episodes, strict=True)]
     level, shown = 0.05 / len(on_page(study)), 0
     for _ in range(draws):
         noise = rng.normal(0, of_seeds, (seeds, 1))
         tables = [
-            _differences(one, claim.effect / 100, seeds, *size, rng) + noise
-            for one, size in zip(base, sizes, strict=True)
+            _differences(rate, claim.effect / 100, seeds, *size, rng) + noise
+            for rate, size in zip(base, sizes, strict=True)
         ]
         found = [
             tuple(Panel(float(rows.mean()), 0.0, tuple(rows.tolist()), 1 / len(columns)) for rows in by_seed)

@@ -106,7 +106,7 @@ def episodes(scripts: Sequence[Script], count: int, latency: str, median_ms: flo
 async def ours(model: Model, server: Metered, busy: Busy, batch: Sequence[Paced]) -> None:
     """The rollout of training."""
 
-    async def one(paced: Paced) -> None:
+    async def play(paced: Paced) -> None:
         episode, _ = await run_episode(
             lambda: PacedEnv(paced.script, paced.waits, busy),
             paced.script.task,
@@ -118,7 +118,7 @@ async def ours(model: Model, server: Metered, busy: Busy, batch: Sequence[Paced]
         if episode.ending is not Ending.TERMINATED:
             raise RuntimeError(f"{episode.item_id} ended with {episode.ending}: {episode.error}")
 
-    await asyncio.gather(*map(one, batch))
+    await asyncio.gather(*map(play, batch))
 
 
 async def rounds(model: Model, server: Metered, busy: Busy, batch: Sequence[Paced], pause_s: float) -> None:
@@ -130,13 +130,13 @@ async def rounds(model: Model, server: Metered, busy: Busy, batch: Sequence[Pace
 async def model_only(server: Metered, asked: Sequence[Sequence[Request]]) -> None:
     """The requests of ours, without environments, parsing or tokenizing."""
 
-    async def one(requests: Sequence[Request]) -> None:
+    async def ask(requests: Sequence[Request]) -> None:
         for request in requests:
             await server.generate(
                 request_id=request.request_id, prompt_ids=request.prompt_ids, sampling_params=request.sampling_params
             )
 
-    await asyncio.gather(*map(one, asked))
+    await asyncio.gather(*map(ask, asked))
 
 
 def length(paced: Paced) -> float:
@@ -147,12 +147,12 @@ def length(paced: Paced) -> float:
 async def envs_only(busy: Busy, batch: Sequence[Paced]) -> None:
     """The waiting times of the environments, without a model."""
 
-    async def one(paced: Paced) -> None:
+    async def play(paced: Paced) -> None:
         for seconds in paced.waits:
             with busy:
                 await asyncio.sleep(seconds)
 
-    await asyncio.gather(*map(one, batch))
+    await asyncio.gather(*map(play, batch))
 
 
 def play_side(side: str, model: Model, batch: Sequence[Paced], asked: Sequence[Sequence[Request]]) -> Row:

@@ -66,7 +66,7 @@ class Clock:
         self._last = (0.0, 0.0)
 
     def _lap(self) -> None:
-        queue = sum(sum(one.cpu_times()[:2]) for one in self.queue)
+        queue = sum(sum(process.cpu_times()[:2]) for process in self.queue)
         now = time.process_time() + queue, time.perf_counter()
         if self._parts:
             self.laps.append(Lap(self.phase, self._parts[-1], now[0] - self._last[0], self._last[1], now[1]))
@@ -180,9 +180,9 @@ def measure(
     ray.init(num_cpus=128, include_dashboard=False, object_store_memory=1 << 28, log_to_driver=False)
     try:
         with engine([*settings(max(sizes), gpus), *own], units) as manager:
-            clock.queue = [one for one in psutil.Process().children(recursive=True) if is_queue(one)]
+            clock.queue = [process for process in psutil.Process().children(recursive=True) if is_queue(process)]
             for episodes in sorted(sizes):
-                found[episodes] = one = {"steps": []}
+                found[episodes] = measured = {"steps": []}
                 overrides = [*settings(episodes, gpus), *own]
                 with tempfile.TemporaryDirectory(prefix="scale_") as name, stage(manager, Path(name), overrides) as run:
                     algorithm, run.run.saver.writer = run._algorithm("grpo"), clock.pool()
@@ -191,14 +191,14 @@ def measure(
                         with clock.part("rest"):
                             run._unit("grpo", algorithm, number)
                         spent = clock.take(manager.arrived())
-                        one["steps"] += [spent] if number else []
+                        measured["steps"] += [spent] if number else []
                         print(f"{episodes} episodes, step {number} of {repeats}", file=sys.stderr, flush=True)
-                    one["pause"] = run.run.trainer.replay_buffer.poll_interval
+                    measured["pause"] = run.run.trainer.replay_buffer.poll_interval
                     config = run.run.trainer.config
-                one["loops"] = config.actor_rollout_ref.rollout.agent.num_workers
-                one["units"] = units or config.transfer_queue.backend.SimpleStorage.num_data_storage_units
-                one["memory"] = {"driver": peak([psutil.Process()]), "queue": peak(clock.queue)}
-                print(json.dumps(one), file=sys.stderr, flush=True)
+                measured["loops"] = config.actor_rollout_ref.rollout.agent.num_workers
+                measured["units"] = units or config.transfer_queue.backend.SimpleStorage.num_data_storage_units
+                measured["memory"] = {"driver": peak([psutil.Process()]), "queue": peak(clock.queue)}
+                print(json.dumps(measured), file=sys.stderr, flush=True)
     finally:
         ray.shutdown()
     return found
@@ -210,7 +210,7 @@ def is_queue(process: psutil.Process) -> bool:
 
 def peak(processes: list[psutil.Process]) -> float:
     """Most memory that they had, in GiB, added up."""
-    lines = [Path(f"/proc/{one.pid}/status").read_text() for one in processes]
+    lines = [Path(f"/proc/{process.pid}/status").read_text() for process in processes]
     return sum(int(text.split("VmHWM:")[1].split()[0]) for text in lines) / 2**20
 
 
@@ -223,7 +223,9 @@ def main() -> None:
     parser.add_argument("--units", type=int, help="storage units of the queue, 0.4 GB each; likewise")
     parser.add_argument("--over", type=float, default=7.5, help="seconds within which 1,024 episodes end")
     parser.add_argument("--tokens", type=int, default=150, help="of a turn, two thirds of them a response")
-    show(measure(**{"sizes" if name == "episodes" else name: one for name, one in vars(parser.parse_args()).items()}))
+    show(
+        measure(**{"sizes" if name == "episodes" else name: value for name, value in vars(parser.parse_args()).items()})
+    )
 
 
 def show(found: dict[int, dict[str, Any]]) -> None:

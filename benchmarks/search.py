@@ -107,7 +107,7 @@ class Noisy:
         turn = (len(messages) - self.head) // 2
         command = self.plan[turn] if turn < len(self.plan) else self.rng.choice(self.possible)
         if self.rng.random() < self.epsilon(turn):
-            others = [one for one in self.possible if one != command]
+            others = [other for other in self.possible if other != command]
             command = self.rng.choice(others or ["look"])
         return to_response(command, self.env)
 
@@ -125,7 +125,7 @@ def noisy(env: TextEnv, settings: RolloutSettings, epsilon: float) -> Samplers:
     plans: dict[Task, list[str]] = {}
     first = ENVS[env.name].get("epsilon_first", epsilon)
 
-    async def one(task: Task, seed: str, branch: Branch | None) -> Rollout:
+    async def play(task: Task, seed: str, branch: Branch | None) -> Rollout:
         if task not in plans:
             plans[task] = env.oracle(task)
         session = opened(env.name)
@@ -141,11 +141,11 @@ def noisy(env: TextEnv, settings: RolloutSettings, epsilon: float) -> Samplers:
         return list(await asyncio.gather(*games))
 
     def samples(tasks: Sequence[Task], n: int, seed: int) -> list[Rollout]:
-        return asyncio.run(every([one(task, f"{seed}:{task}:{k}", None) for task in tasks for k in range(n)]))
+        return asyncio.run(every([play(task, f"{seed}:{task}:{k}", None) for task in tasks for k in range(n)]))
 
     def branches(proposed: Sequence[Branch], seed: int) -> list[Rollout]:
         return asyncio.run(
-            every([one(Task.parse(b.item_id), f"{seed}:{b.item_id}:branch{b.number}", b) for b in proposed])
+            every([play(Task.parse(b.item_id), f"{seed}:{b.item_id}:branch{b.number}", b) for b in proposed])
         )
 
     return samples, branches
@@ -186,10 +186,10 @@ def engine(run: Path) -> Iterator[tuple[Any, Samplers]]:
 
         def roll_out(requests: Sequence[Request]) -> list[Rollout]:
             batch = []
-            for index, one in enumerate(requests):
-                prefix = {} if one.prefix is None else {"prefix": one.prefix.to_dict()}
-                fields = {"max_turns": one.max_turns, "tags": one.tags, **prefix}
-                batch.append(row(index, one.task, seed=config.seed, __rollout_n__=1, **fields))
+            for index, request in enumerate(requests):
+                prefix = {} if request.prefix is None else {"prefix": request.prefix.to_dict()}
+                fields = {"max_turns": request.max_turns, "tags": request.tags, **prefix}
+                batch.append(row(index, request.task, seed=config.seed, __rollout_n__=1, **fields))
             return trainer.sampler.rollouts(batch, validate=False)
 
         def samples(tasks: Sequence[Task], n: int, seed: int) -> list[Rollout]:
@@ -262,12 +262,12 @@ def report(setting: str, repeats: Sequence[Any]) -> dict[str, Any]:
     for arm in ("tree", "afresh"):
         outcomes = [list(row[arm].values()) for row in repeats]
         table[arm] = {
-            "solved": [sum(solved for solved, _ in one) for one in outcomes],
-            "calls": [sum(calls for _, calls in one) for one in outcomes],
-            "solved_per_1000_calls": [round(rate(one), 3) for one in outcomes],
+            "solved": [sum(solved for solved, _ in outcome) for outcome in outcomes],
+            "calls": [sum(calls for _, calls in outcome) for outcome in outcomes],
+            "solved_per_1000_calls": [round(rate(outcome), 3) for outcome in outcomes],
             "lost_branches": [row[f"{arm}_lost"] for row in repeats],
         }
-    rates = {arm: rate([one for row in repeats for one in row[arm].values()]) for arm in ("tree", "afresh")}
+    rates = {arm: rate([outcome for row in repeats for outcome in row[arm].values()]) for arm in ("tree", "afresh")}
     low, high = ratio_interval(repeats)
     ratio = rates["tree"] / rates["afresh"] if rates["afresh"] else float("inf")
     table["ratio"] = {"value": round(ratio, 3), "ci95": [round(low, 3), round(high, 3)]}

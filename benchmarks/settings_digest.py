@@ -90,16 +90,16 @@ def chosen(value: Any, path: str = "") -> Any:
     if not is_dataclass(value):
         return value
     found = {}
-    for one in fields(value):
-        key, own = f"{path}{one.name}", getattr(value, one.name)
+    for setting in fields(value):
+        key, own = f"{path}{setting.name}", getattr(value, setting.name)
         if key in FIRST:
             own = FIRST[key].get(own, own)
         kept = chosen(own, f"{key}.")
-        if (kept != {}) if is_dataclass(own) else (own != default(one, key)):
-            found[NAMES.get(key, one.name)] = kept
+        if (kept != {}) if is_dataclass(own) else (own != default(setting, key)):
+            found[NAMES.get(key, setting.name)] = kept
     return found
 
 
-def default(one: Field[Any], key: str) -> Any:
+def default(setting: Field[Any], key: str) -> Any:
     """The first default of a key, or that of its class."""
-    return DEFAULTS.get(key, one.default if one.default_factory is MISSING else one.default_factory())
+    return DEFAULTS.get(key, setting.default if setting.default_factory is MISSING else setting.default_factory())

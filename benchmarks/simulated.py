@@ -78,7 +78,7 @@ def template(rng: Random, tokens: int) -> tuple[Episode, Segment]:
     mask = ([1] * own + [0] * others) * TURNS
     del mask[-others:]  # a response ends with a token of the model's
     ids = [rng.randrange(1000) for _ in range(PROMPT + len(mask))]
-    return episode, Segment(ids[:PROMPT], ids[PROMPT:], mask, [-rng.random() * one for one in mask])
+    return episode, Segment(ids[:PROMPT], ids[PROMPT:], mask, [-rng.random() * bit for bit in mask])
 
 
 def _text(rng: Random, words: int) -> str:

@@ -155,9 +155,9 @@ def main() -> None:
             found = store.query(env="beta", success=False, step=(2, 5))
         print(f"{'  found':<52}{len(found):9,} of {len(table):,}")
         rng, times = random.Random(1), []
-        for one in rng.sample(found, 50):
+        for key in rng.sample(found, 50):
             began = time.perf_counter()
-            store.open(one)
+            store.open(key)
             times.append(time.perf_counter() - began)
         print(f"{'open one (median of 50)':<52}{1000 * median(times):9.1f} ms")
         with timed("look for new files"):

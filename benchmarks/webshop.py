@@ -53,19 +53,19 @@ def synthetic(count: int) -> Iterator[dict[str, object]]:
 
     stock, rng = catalogue.products(), Random(0)
     for number in range(count):
-        one = stock[number % len(stock)]
+        product = stock[number % len(stock)]
         own = " ".join(f"w{rng.randrange(200_000)}" for _ in range(40))
         yield {
             "asin": f"{number:010}",
-            "name": f"{one.title} {own[:30]}",
-            "full_description": f"{one.description} {own}",
-            "small_description": list(one.bullets),
-            "pricing": one.price_tag,
+            "name": f"{product.title} {own[:30]}",
+            "full_description": f"{product.description} {own}",
+            "small_description": list(product.bullets),
+            "pricing": product.price_tag,
             "customization_options": {
-                name: [{"value": each} for each in values] for name, values in one.options.items()
+                name: [{"value": each} for each in values] for name, values in product.options.items()
             },
-            "query": one.query,
-            "product_category": one.category,
+            "query": product.query,
+            "product_category": product.category,
         }
 
 
