@@ -72,6 +72,6 @@ class Distill(OnlineAlgorithm[DistillConfig]):
         config, loss = self.config, ReverseKL(self.config.loss)
         lr, size = self.rate(number), config.mini_batch_tasks
         for batch in run.batches(number):
-            rows = run.score([row for one in batch for row in one.rows({})], by="teacher", name="teacher")
+            rows = run.score([row for rollout in batch for row in rollout.rows({})], by="teacher", name="teacher")
             run.learn(rows, loss, lr=lr, mini_batch=size, epochs=config.epochs)
         return {}

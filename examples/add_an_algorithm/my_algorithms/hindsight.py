@@ -38,10 +38,10 @@ class Hindsight(OnlineAlgorithm[HindsightConfig]):
     Config = HindsightConfig
 
     def unit(self, run: Run, number: int) -> Metrics:
-        rollouts = [one for one in run.rollouts(run.requests(number), "rollouts") if one.segments]
+        rollouts = [rollout for rollout in run.rollouts(run.requests(number), "rollouts") if rollout.segments]
         run.observe(rollouts)
-        rows = [row for one in rollouts if one.episode.success for row in one.imitation()]
-        failed = [one.episode for one in rollouts if not one.episode.success]
+        rows = [row for rollout in rollouts if rollout.episode.success for row in rollout.imitation()]
+        failed = [rollout.episode for rollout in rollouts if not rollout.episode.success]
         relabelled = [(episode.item_id, messages) for episode in failed if (messages := achieved(episode))]
         for item_id, messages in relabelled:
             rows += run.encode(messages, Task.parse(item_id)).imitation(self.config.weight)

@@ -38,9 +38,13 @@ class LateTurns(OnlineAlgorithm[LateTurnsConfig]):
     def unit(self, run: Run, number: int) -> Metrics:
         rollouts = run.rollouts(run.requests(number), "rollouts")
         run.observe(rollouts)
-        successes = [one for one in rollouts if one.segments and one.episode.success]
+        successes = [rollout for rollout in rollouts if rollout.segments and rollout.episode.success]
         metrics = run.learn(
-            [row for one in successes for row in one.rows({"cross_entropy": weights(one.episode, self.config.gamma)})],
+            [
+                row
+                for rollout in successes
+                for row in rollout.rows({"cross_entropy": weights(rollout.episode, self.config.gamma)})
+            ],
             CROSS_ENTROPY,
             lr=self.rate(number),
             mini_batch=self.config.mini_batch_trajectories,

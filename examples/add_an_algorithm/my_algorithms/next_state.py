@@ -41,11 +41,11 @@ class NextState(OnlineAlgorithm[NextStateConfig]):
 
     def unit(self, run: Run, number: int) -> Metrics:
         rng = Random(f"{run.seed}:{number}")
-        known = [one for one in run.demonstrations if one.episode.env in run.replayable]
-        states = [(one, rng.randrange(len(one.episode.turns))) for one in known]
+        known = [demonstration for demonstration in run.demonstrations if demonstration.episode.env in run.replayable]
+        states = [(demonstration, rng.randrange(len(demonstration.episode.turns))) for demonstration in known]
         states = rng.sample(states, min(self.config.tasks_per_step, len(states)))
         rollouts = run.rollouts([self.branch(run, number, *state) for state in states], "branches")
-        rows = [row for one in rollouts if (row := observed(one)) is not None]
+        rows = [row for rollout in rollouts if (row := observed(rollout)) is not None]
         lr, seed = self.rate(number), f"{run.seed}"
         batch = self.config.mini_batch_trajectories
         metrics = run.learn(rows, CROSS_ENTROPY, lr=lr, mini_batch=batch, seed=seed, first_epoch=run.step)

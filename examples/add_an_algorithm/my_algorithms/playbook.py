@@ -53,13 +53,13 @@ class Playbook(OnlineAlgorithm[PlaybookConfig]):
     def unit(self, run: Run, number: int) -> Metrics:
         rollouts = run.rollouts(run.requests(number), "rollouts")
         run.observe(rollouts)
-        successes = [one for one in rollouts if one.segments and one.episode.success]
-        learned = [without(run, one.episode) for one in successes] if self.config.learn_without else successes
+        successes = [rollout for rollout in rollouts if rollout.segments and rollout.episode.success]
+        learned = [without(run, rollout.episode) for rollout in successes] if self.config.learn_without else successes
         lr, seed = self.rate(number), f"{run.seed}"
-        rows, batch = [row for one in learned for row in one.imitation()], self.config.mini_batch_trajectories
+        rows, batch = [row for rollout in learned for row in rollout.imitation()], self.config.mini_batch_trajectories
         metrics = run.learn(rows, CROSS_ENTROPY, lr=lr, mini_batch=batch, seed=seed, first_epoch=run.step)
-        for one in successes:
-            self.add(one.episode)
+        for rollout in successes:
+            self.add(rollout.episode)
         return metrics | {"playbook/successes": len(successes), "playbook/lines": sum(map(len, self.lines.values()))}
 
     def add(self, episode: Episode) -> None:

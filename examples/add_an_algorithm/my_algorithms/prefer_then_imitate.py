@@ -63,7 +63,7 @@ class PreferThenImitate(OnlineAlgorithm[PreferThenImitateConfig]):
         tokens = [rollout.segments[0] for rollout in counted]
         chosen = pairs([rollout.episode for rollout in counted], 1, f"{run.seed}:{number}")
         self.pairs = [(tokens[preferred], tokens[rejected]) for preferred, rejected in chosen]
-        self.successes += [one.segments[0] for one in counted if one.episode.success]
+        self.successes += [rollout.segments[0] for rollout in counted if rollout.episode.success]
         return {"prefer/pairs": len(self.pairs), "prefer/successes": len(self.successes)}
 
     def prefer(self, run: Run, number: int) -> Metrics:
@@ -80,8 +80,8 @@ class PreferThenImitate(OnlineAlgorithm[PreferThenImitateConfig]):
 
     def state_dict(self) -> dict[str, Any]:
         pairs_found = [[asdict(preferred), asdict(rejected)] for preferred, rejected in self.pairs]
-        return {"pairs": pairs_found, "successes": [asdict(one) for one in self.successes]}
+        return {"pairs": pairs_found, "successes": [asdict(example) for example in self.successes]}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         self.pairs = [(Example(**preferred), Example(**rejected)) for preferred, rejected in state["pairs"]]
-        self.successes = [Example(**one) for one in state["successes"]]
+        self.successes = [Example(**saved) for saved in state["successes"]]
