@@ -23,6 +23,7 @@ from typing import Any, ClassVar, Literal, TypeVar, final
 from agentgym_rl.envs import item_ids
 from agentgym_rl.envs.actions import Action, ActionFormat, InvalidAction, format_react, parse_react
 from agentgym_rl.envs.bounds import encodable
+from agentgym_rl.envs.knobs import Knob
 from agentgym_rl.envs.picture import Picture, Transcript
 from agentgym_rl.envs.tools import Tool
 
@@ -236,6 +237,8 @@ class TextEnv(ABC):
     name: ClassVar[str]
     styles: ClassVar[tuple[Style, ...]] = ("agentgym", "compact")
     """The wordings that it has."""
+    knobs: ClassVar[tuple[Knob, ...]] = ()
+    """Options that set what its tasks are like, for a mixture that searches among them."""
     _spec: EnvSpec
     _in_episode = False
     """Whether a step may follow. An environment that cannot go on after a failed step sets it to False."""

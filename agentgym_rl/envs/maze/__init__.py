@@ -2,9 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 from agentgym_rl.envs.core import Achieved, Observation, Step, Style, Task, TextEnv
+from agentgym_rl.envs.knobs import Knob
 from agentgym_rl.envs.maze import tasks
+from agentgym_rl.envs.maze.families import FAMILIES
 from agentgym_rl.envs.maze.layout import MOVES, Cell, Layout
 from agentgym_rl.envs.texts import EnvTexts, read_texts
 
@@ -33,18 +36,32 @@ class Maze(TextEnv):
     Args:
         style: wording of instruction and observations.
         family: let all splits but ``agentgym`` have layouts of this family only.
+        steps: let them have shortest paths of these lengths only: 1-4, 5-8 or 9-12.
+        size: let them have layouts of at most so many cells inside along an axis, 7 to 10, which are other mazes.
 
     Raises:
-        ValueError: there is no such family.
+        ValueError: there is no such family, range of lengths or size.
     """
 
     name = "maze"
+    knobs = (
+        Knob("family", tuple(FAMILIES), ordered=False),
+        Knob("steps", tasks.LENGTHS),
+        Knob("size", tuple(tasks.SIZES), nested=True),
+    )
 
-    def __init__(self, style: Style = "agentgym", family: str | None = None) -> None:
+    def __init__(
+        self,
+        style: Style = "agentgym",
+        family: str | None = None,
+        steps: str | None = None,
+        size: int | None = None,
+    ) -> None:
         super().__init__(style)
-        self._spec = TEXTS.spec(
-            self.name, tasks.SPLITS if family is None else tasks.of_family(family), raw_reward_range=(-1.0, 1.0)
-        )
+        if size is not None and size not in tasks.SIZES:
+            raise ValueError(f"size={size} is not between {tasks.SIZES[0]} and {tasks.SIZES[-1]} cells")
+        self._lay_out = partial(tasks.puzzle, size=tasks.SIZES[-1] if size is None else size)
+        self._spec = TEXTS.spec(self.name, tasks.of_kind(family, steps), raw_reward_range=(-1.0, 1.0))
         self._puzzle: tasks.Puzzle
         self._cell: Cell
         self._steps = 0
@@ -99,7 +116,7 @@ class Maze(TextEnv):
 
     def achieved(self, task: Task, commands: Sequence[str]) -> Achieved | None:
         """The cell furthest from the start that is reached, no further than goals of tasks are."""
-        own = tasks.puzzle(self._index(task))
+        own = self._lay_out(self._index(task))
         first = {own.start: 0}
         cell = own.start
         for turn, command in enumerate(commands[:MAX_STEPS], start=1):
@@ -114,7 +131,7 @@ class Maze(TextEnv):
         return Achieved(str(replace(own, goal=goal)), first[goal])
 
     def _find(self, task: Task) -> tasks.Puzzle:
-        own = tasks.puzzle(self._index(task))
+        own = self._lay_out(self._index(task))
         if not self._pursued:
             return own
         found = (replace(own, goal=cell) for cell in own.layout.cells() if cell != own.start)

@@ -36,6 +36,11 @@ class Layout:
         """First 8 hex digits of the SHA-256 of the rows."""
         return fingerprint("\n".join(self.rows), 8)
 
+    @property
+    def extent(self) -> int:
+        """How many cells the inside is wide or high, the larger."""
+        return max(len(self.rows), len(self.rows[0])) - 2
+
     def cells(self) -> list[Cell]:
         """The open cells, row by row."""
         return [(y, x) for y, row in enumerate(self.rows) for x, mark in enumerate(row) if mark == "."]

@@ -4,8 +4,10 @@ Indices 0 to 24 are AgentGym's. From 26 on the families of layouts take turns, t
 layout occurs in two splits.
 """
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import compress, cycle
 from random import Random
 
 from agentgym_rl.envs.maze.families import DOUBLE_T, FAMILIES, GOAL, STARTS, draw
@@ -14,6 +16,17 @@ from agentgym_rl.envs.splits import Splits
 
 BANDS = (range(1, 5), range(5, 9), range(9, 13))
 """Lengths of the shortest path, by difficulty."""
+
+
+def written(band: range) -> str:
+    """Path lengths as text, such as ``5-8``."""
+    return f"{band[0]}-{band[-1]}"
+
+
+LENGTHS = tuple(map(written, BANDS))
+"""All ranges of path lengths."""
+SIZES = range(7, 11)
+"""How wide and high the inside of mazes may be: each has mazes of all families and path lengths."""
 FURTHEST = BANDS[-1][-1]
 """No goal is more moves away."""
 
@@ -41,16 +54,27 @@ class Puzzle:
         return self.layout.path(self.start, self.goal)
 
 
-def of_family(family: str) -> dict[str, range]:
-    """:data:`SPLITS` without the tasks of other families; AgentGym's stay.
+def of_kind(family: str | None, steps: str | None) -> Mapping[str, Sequence[int]]:
+    """:data:`SPLITS` without the tasks of other families and path lengths; AgentGym's stay.
+
+    Args:
+        family: None for all.
+        steps: path lengths, such as ``5-8``; None for all.
 
     Raises:
-        ValueError: there is no such family.
+        ValueError: there is no such family, or range of path lengths.
     """
-    if family not in FAMILIES:
-        raise ValueError(f"family {family!r} is unknown; choose one of {', '.join(FAMILIES)}")
-    place, count = list(FAMILIES).index(family), len(FAMILIES)
-    return {name: indices if name == "agentgym" else indices[place::count] for name, indices in SPLITS.items()}
+    for option, value, known in (("family", family, FAMILIES), ("steps", steps, LENGTHS)):
+        if value is not None and value not in known:
+            raise ValueError(f"{option} {value!r} is unknown; choose one of {', '.join(known)}")
+    if family is None and steps is None:
+        return SPLITS
+    kinds = [_kind(place) for place in range(len(FAMILIES) * len(BANDS))]
+    chosen = [family in (None, of) and steps in (None, written(band)) for of, band in kinds]
+    return {
+        name: indices if name == "agentgym" else tuple(compress(indices, cycle(chosen)))
+        for name, indices in SPLITS.items()
+    }
 
 
 def difficulty(index: int) -> str:
@@ -65,12 +89,19 @@ def difficulty(index: int) -> str:
         band = next(band for band in BANDS if steps in band)
     else:
         band = _kind(place)[1]
-    return f"steps {band[0]}-{band[-1]}"
+    return f"steps {written(band)}"
 
 
 @lru_cache(maxsize=1024)
-def puzzle(index: int) -> Puzzle:
-    """Lay out a task. Raises TaskNotFound: there is no such task."""
+def puzzle(index: int, size: int = SIZES[-1]) -> Puzzle:
+    """Lay out a task, AgentGym's whatever the size.
+
+    Args:
+        size: most cells that the inside is wide or high, one of :data:`SIZES`.
+
+    Raises:
+        TaskNotFound: there is no such task.
+    """
     split, place = SPLITS.locate(index)
     if split == "agentgym":
         return Puzzle(DOUBLE_T, STARTS[index], GOAL)
@@ -79,7 +110,7 @@ def puzzle(index: int) -> Puzzle:
     length = rng.choice(band)
     while True:
         layout = draw(family, rng)
-        if not SPLITS.owns(split, layout.fingerprint):
+        if layout.extent > size or not SPLITS.owns(split, layout.fingerprint):
             continue
         start = rng.choice(layout.cells())
         goals = [cell for cell, steps in layout.distances(start).items() if steps == length]

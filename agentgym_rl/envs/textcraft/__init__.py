@@ -6,13 +6,14 @@ from pathlib import Path
 from typing import Literal
 
 from agentgym_rl.envs.core import Achieved, Observation, Step, Style, Task, TextEnv
+from agentgym_rl.envs.knobs import Knob
 from agentgym_rl.envs.picture import Picture, Transcript
 from agentgym_rl.envs.textcraft.catalogue import MAX_TURNS, catalogue, few, hold_out, variants
 from agentgym_rl.envs.textcraft.commands import Craft, Get, ShowInventory, Unreadable, Workshop, crafted, parse_command
 from agentgym_rl.envs.textcraft.drawing import draw
 from agentgym_rl.envs.textcraft.plan import Plan, make_plan
 from agentgym_rl.envs.textcraft.published import Published, published
-from agentgym_rl.envs.textcraft.puzzle import Goal, Puzzle, find_goal, make_puzzle
+from agentgym_rl.envs.textcraft.puzzle import MAX_DISTRACTORS, Goal, Puzzle, find_goal, make_puzzle
 from agentgym_rl.envs.texts import EnvTexts, read_texts
 
 TEXTS = read_texts(__file__, EnvTexts)
@@ -29,6 +30,7 @@ class TextCraft(TextEnv):
         recipes: a folder of Minecraft's own recipe files, in place of the recipes of this package.
         goals: let the variant splits have this many training goals only, a fixed choice.
         max_depth: let the variant splits have goals of at most this depth only.
+        distractors: show this many recipes that are not needed, 1 to 10; the style decides otherwise.
         held_out: take this many goals out of ``train`` and the variant splits, a fixed choice, as the split ``val``.
         thoughts: give the oracle's first action its plan as a thought, and ask for a plan in the style ``compact``.
         wording: ``agentgym-exact`` answers to the letter of AgentGym's server.
@@ -41,6 +43,11 @@ class TextCraft(TextEnv):
     """
 
     name = "textcraft"
+    knobs = (
+        Knob("goals", (12, 24, 48, 96), nested=True),
+        Knob("max_depth", (1, 2, 3, 4), nested=True),
+        Knob("distractors", (1, 2, 4, 8)),
+    )
 
     def __init__(
         self,
@@ -52,13 +59,19 @@ class TextCraft(TextEnv):
         thoughts: bool = False,
         wording: Literal["own", "agentgym-exact"] = "own",
         tasks_of: str | Path | None = None,
+        distractors: int | None = None,
     ) -> None:
         super().__init__(style)
+        if distractors is not None and not 1 <= distractors <= MAX_DISTRACTORS:
+            raise ValueError(f"distractors={distractors} is not between 1 and {MAX_DISTRACTORS}")
+        if distractors is not None and tasks_of is not None:
+            raise ValueError("tasks_of gives the recipes on show; leave out distractors")
         if style != "agentgym" and (wording == EXACT or tasks_of is not None):
             raise ValueError(f"wording={EXACT} and tasks_of are for the style agentgym, not {style}")
         if tasks_of is not None and recipes is None:
             raise ValueError("tasks_of needs recipes=FOLDER: AgentGym's agentenv_textcraft/recipes")
         self._exact = wording == EXACT
+        self._distractors = distractors
         self._thoughts = thoughts
         self._tasks = catalogue(recipes) if recipes is None or tasks_of is None else published(recipes, tasks_of)
         splits = dict(self._tasks.splits)
@@ -106,8 +119,9 @@ class TextCraft(TextEnv):
         return f"depth {self._tasks.book.depth(self._tasks.locate(self._index(task))[0])}"
 
     def revision(self, task: Task) -> int:
-        """2 for variants, of which those that repeated another split's game are drawn again."""
-        return 2 if self._index(task) >= self._tasks.stride else 1
+        """2 for variants, of which those that repeated another split's game are drawn again; with ``distractors`` ten
+        times their number more."""
+        return (2 if self._index(task) >= self._tasks.stride else 1) + 10 * (self._distractors or 0)
 
     def oracle(self, task: Task) -> list[str]:
         return list(self._plan(task).commands)
@@ -148,7 +162,8 @@ class TextCraft(TextEnv):
 
     def _puzzle(self, task: Task) -> Puzzle:
         goal = self._goal(task)
-        return replace(make_puzzle(self._tasks, self._index(task), self.style), goal=goal)
+        puzzle = make_puzzle(self._tasks, self._index(task), self.style, self._distractors)
+        return replace(puzzle, goal=goal)
 
     def _spaced(self, action: str) -> str:
         return action if self._exact else " ".join(action.split())

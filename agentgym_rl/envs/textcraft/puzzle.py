@@ -57,10 +57,13 @@ def find_goal(tasks: Catalogue, index: int) -> tuple[Goal, Random]:
     return Goal(item, (tasks.double(item) or None) if more else None), rng
 
 
-def make_puzzle(tasks: Catalogue, index: int, style: Style) -> Puzzle:
+def make_puzzle(tasks: Catalogue, index: int, style: Style, distractors: int | None = None) -> Puzzle:
     """Lay out a task; the same goal and plan in either style.
 
     A variant that shows what a task of an earlier layer shows (:data:`.catalogue.LAYERS`) gets other distractors.
+
+    Args:
+        distractors: how many; None leaves it to the style.
 
     Raises:
         TaskNotFound: the index is outside the catalogue, or its recipes are too few for another game.
@@ -69,27 +72,33 @@ def make_puzzle(tasks: Catalogue, index: int, style: Style) -> Puzzle:
     plan = make_plan(tasks.book, goal.item, goal.amount or 1, rng)
     if (quoted := tasks.quoted(index)) is not None:
         return Puzzle(goal, plan, quoted)
-    taken = _contents(tasks, goal.item, tasks.layer(index), style)
+    taken = _contents(tasks, goal.item, tasks.layer(index), style, distractors)
     for draw in range(_DRAWS):
-        puzzle = Puzzle(goal, plan, _lines(tasks.book, goal.item, plan, style, rng, any_first=draw > 0))
+        puzzle = Puzzle(goal, plan, _lines(tasks.book, goal.item, plan, style, distractors, rng, any_first=draw > 0))
         if not taken or fingerprint(puzzle.content, 16) not in taken:
             return puzzle
     raise TaskNotFound(f"textcraft_{index}: these recipes are too few for a game of {goal} that no earlier split has")
 
 
 @lru_cache(maxsize=4096)
-def _contents(tasks: Catalogue, item: str, layer: int, style: Style) -> frozenset[str]:
+def _contents(tasks: Catalogue, item: str, layer: int, style: Style, distractors: int | None) -> frozenset[str]:
     """Fingerprints of what all tasks of an item in the layers before ``layer`` show."""
     if layer == 0:
         return frozenset()
-    last = (make_puzzle(tasks, index, style) for index in tasks.versions(item, LAYERS[layer - 1]))
-    return _contents(tasks, item, layer - 1, style) | {fingerprint(puzzle.content, 16) for puzzle in last}
+    last = (make_puzzle(tasks, index, style, distractors) for index in tasks.versions(item, LAYERS[layer - 1]))
+    found = {fingerprint(puzzle.content, 16) for puzzle in last}
+    return _contents(tasks, item, layer - 1, style, distractors) | found
 
 
-def _lines(book: RecipeBook, item: str, plan: Plan, style: Style, rng: Random, any_first: bool) -> tuple[str, ...]:
+def _lines(
+    book: RecipeBook, item: str, plan: Plan, style: Style, distractors: int | None, rng: Random, any_first: bool
+) -> tuple[str, ...]:
     """The recipes on show, shuffled; ``any_first`` is for :func:`_distractors`."""
     tree = book.tree(item)
-    if style == "compact":
+    if distractors is not None:
+        needed = list(plan.recipes) if style == "compact" else tree
+        shown = needed + _distractors(book, needed, tree, distractors, rng, any_first, fewest=distractors)
+    elif style == "compact":
         shown = _compact(book, plan, tree, rng, any_first)
     else:
         shown = tree + _distractors(book, tree, tree, MAX_DISTRACTORS, rng, any_first)
@@ -114,7 +123,13 @@ def _words(recipe: Recipe) -> int:
 
 
 def _distractors(
-    book: RecipeBook, shown: list[Recipe], tree: list[Recipe], most: int, rng: Random, any_first: bool
+    book: RecipeBook,
+    shown: list[Recipe],
+    tree: list[Recipe],
+    most: int,
+    rng: Random,
+    any_first: bool,
+    fewest: int = COMPACT_DISTRACTORS,
 ) -> list[Recipe]:
     """Recipes outside ``tree`` that take what those shown take; any others where there are too few of these.
 
@@ -122,15 +137,15 @@ def _distractors(
         any_first: begin with any others, so that there are many choices whatever the recipes on show.
     """
     excluded = set(tree)
-    distractors = _others(book, excluded, COMPACT_DISTRACTORS, rng) if any_first else []
+    distractors = _others(book, excluded, min(fewest, COMPACT_DISTRACTORS), rng) if any_first else []
     excluded.update(distractors)
     names = dict.fromkeys(stack.name for recipe in shown for stack in recipe.inputs)
     related = [
         recipe for recipe in dict.fromkeys(r for name in names for r in book.uses[name]) if recipe not in excluded
     ]
     distractors += rng.sample(related, min(most - len(distractors), len(related)))
-    if len(distractors) < COMPACT_DISTRACTORS:
-        distractors += _others(book, excluded.union(distractors), COMPACT_DISTRACTORS - len(distractors), rng)
+    if len(distractors) < fewest:
+        distractors += _others(book, excluded.union(distractors), fewest - len(distractors), rng)
     return distractors
 
 
