@@ -60,6 +60,10 @@ def relabel(run, episodes, learned=99, known=(), **keys):
     )
 
 
+def tasks_of(env):
+    return [Task(env.name, index) for index in env.spec.splits["train"]]
+
+
 def found(kept):
     return [rollout.episode.messages[1]["content"].rpartition("Goal: ")[2] for rollout in kept]
 
@@ -124,6 +128,22 @@ def test_turns_that_cannot_be_read_count_as_turns_and_not_as_commands():
     assert not failed.success
     (kept,), metrics = relabel(run, [failed])
     assert kept.episode.turns[0].response == "?" and metrics["hindsight/maze/kept"] == 1
+
+
+def test_a_house_and_a_shop_have_other_goals():
+    house, shop = make("alfworld", style="compact"), make("webshop", style="compact")
+    run = Scripts(alfworld=house, webshop=shop)
+    run.pools = {name: pool[:20] for name, pool in run.pools.items()}
+    cleaning = next(task for task in tasks_of(house) if "clean" in house.difficulty(task))
+    dirty = [command for command in house.oracle(cleaning) if not command.startswith("clean")]
+    bought = shop.oracle(Task("webshop", 201))
+    failed = [episode(house, cleaning, dirty), episode(shop, Task("webshop", 200), bought)]
+    assert [each.success for each in failed] == [False, False]
+    kept, metrics = relabel(run, failed)
+    for rollout, old in zip(sorted(kept, key=lambda each: each.episode.env), failed, strict=True):
+        assert [turn.response for turn in rollout.episode.turns] == [turn.response for turn in old.turns]
+        assert rollout.episode.messages[1] != old.messages[1]
+    assert metrics["hindsight/alfworld/kept"] == metrics["hindsight/webshop/kept"] == 1
 
 
 @pytest.mark.sweep

@@ -1,25 +1,32 @@
 """Goals that an episode reached by the way: under them it earns success at its last turn, and nothing before."""
 
 import asyncio
+from dataclasses import replace
 from random import Random
 
 import pytest
 from sweep import swept
 
 from agentgym_rl.envs import Task, TextEnv, make
+from agentgym_rl.envs.alfworld import tasks as houses
+from agentgym_rl.envs.alfworld.game import TYPES
+from agentgym_rl.envs.alfworld.goals import goals, reached
+from agentgym_rl.envs.alfworld.house import House
+from agentgym_rl.envs.alfworld.plan import plan
 from agentgym_rl.envs.core import Achieved, TaskNotFound
 from agentgym_rl.envs.probe import Walk, follow, solution, walk
+from agentgym_rl.envs.splits import fingerprint
 
-FEWEST = {"maze": 60, "textcraft": 20, "babyai": 10}
+FEWEST = {"maze": 60, "textcraft": 20, "babyai": 10, "alfworld": 20, "webshop": 40}
 """Goals that the random walks reach at least."""
-WALKS = {"maze": 300, "textcraft": 200, "babyai": 120}
+WALKS = {"maze": 300, "textcraft": 200, "babyai": 120, "alfworld": 160, "webshop": 120}
 """Random walks at ``SWEEP=10``."""
 
 
 def stray(env: TextEnv, task: Task, rng: Random) -> list[str]:
     """Commands of a random policy: possible ones, and now and then others or, where none are listed, solutions."""
-    if task.index % 2 or env.name == "textcraft":  # what solves another task, with something wrong in between
-        other = rng.choice(env.spec.splits["train"])
+    if task.index % 2 or env.name == "textcraft":  # what solves another task, some commands twice; the house's own
+        other = task.index if env.name == "alfworld" else rng.choice(env.spec.splits["train"])
         commands = solution(env, Task(env.name, other)) or []
         return [command for command in commands for _ in range(rng.choice((1, 1, 2)))]
 
@@ -80,15 +87,23 @@ def test_the_first_observation_has_the_other_goal_and_all_else(style):
 
 
 @pytest.mark.parametrize(
-    ("name", "goal"), [("textcraft", "craft oak log"), ("maze", "go home"), ("babyai", "pick up the purple castle")]
+    ("item_id", "goal"),
+    [
+        ("textcraft_30", "craft oak log"),
+        ("maze_30", "go home"),
+        ("babyai_30", "pick up the purple castle"),
+        ("alfworld_10030", "put a mug in fridge in kitchen-00000000"),
+        ("webshop_30", "Find me a castle"),
+    ],
 )
-def test_a_goal_that_the_task_cannot_have_is_refused(name, goal):
-    env = make(name)
+def test_a_goal_that_the_task_cannot_have_is_refused(item_id, goal):
+    task = Task.parse(item_id)
+    env = make(task.env)
     env.pursue(goal)
-    with pytest.raises(TaskNotFound, match=f"{name}_30 cannot have the goal '{goal}'"):
-        asyncio.run(env.reset(Task(name, 30)))
+    with pytest.raises(TaskNotFound, match=f"{item_id} cannot have the goal '{goal}'"):
+        asyncio.run(env.reset(task))
     env.pursue("")
-    asyncio.run(env.reset(Task(name, 30)))
+    asyncio.run(env.reset(task))
 
 
 def test_others_refuse_another_goal():
@@ -118,3 +133,40 @@ def test_agentgyms_wording_reaches_goals_too():
             assert earned(env, task, commands, found)
             reached += 1
     assert reached
+
+
+def test_a_house_reaches_goals_of_every_type():
+    """What solves a game reaches its goal where the game has another one, and no goal held at the start."""
+    types = set()
+    for index in make("alfworld").spec.splits["train"][:36]:
+        own = houses.game(index)
+        other = next(goal for goal in goals(own) if goal.object != own.goal.object)
+        assert own.goal in goals(own) and not any(House(own).holds(goal) for goal in goals(own))
+        solving = plan(own)
+        assert reached(replace(own, goal=other), [*solving, "look"]) == (own.goal, len(solving))
+        assert (by_the_way := reached(own, solving)) is None or by_the_way[0] != own.goal
+        types.add(own.goal.type)
+    assert types == {*TYPES}
+
+
+def test_what_is_bought_is_an_instruction_of_the_tasks_split():
+    env, texts = make("webshop"), set()
+    own, of_test = Task("webshop", 200), Task("webshop", 0)
+    for index in (201, 202, 203):
+        bought = env.oracle(Task("webshop", index))
+        bare = [bought[0], *(click for click in bought[1:] if "click[b0" in click), "click[buy now]"]
+        assert env.achieved(own, bought[:-1]) is None and env.achieved(of_test, bought) is None
+        for commands in (bought, bare):
+            goal = env.achieved(own, [*commands, "click[buy now]"])
+            assert goal.upto_turn == len(commands) and int(fingerprint(goal.goal, 8), 16) % 10 in range(7)
+            texts.add(goal.goal)
+        assert " with " not in goal.goal
+    assert len(texts) == 6
+
+
+def test_games_from_files_tell_no_goals(tmp_path):
+    (tmp_path / "json_2.1.1" / "train").mkdir(parents=True)
+    env = make("alfworld", data=str(tmp_path))
+    assert not env.relabels
+    with pytest.raises(NotImplementedError, match="alfworld cannot tell which goals an episode reached"):
+        env.achieved(Task("alfworld", 10_000), [])

@@ -173,6 +173,9 @@ def test_goals_of_people(files):
     goals = [env.shop.goals(index) for index in range(1600)]
     assert {goal.instruction.partition(",")[0] for goal in goals} == {"i want this", "and that"}
     assert {goal.options for goal in goals} == {("black",), ()}
+    assert not env.relabels
+    with pytest.raises(NotImplementedError, match="webshop cannot tell which goals an episode reached"):
+        env.achieved(Task("webshop", 0), [])
 
 
 def test_verl_agents_goals_and_reward(files):

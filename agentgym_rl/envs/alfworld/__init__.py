@@ -1,6 +1,7 @@
 """ALFWorld: tasks of a household, such as putting a hot apple in the fridge."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import ClassVar, Literal
@@ -8,10 +9,11 @@ from typing import ClassVar, Literal
 from agentgym_rl.envs.actions import format_react, format_tags, parse_rest, parse_tags
 from agentgym_rl.envs.alfworld import official, tasks, wording
 from agentgym_rl.envs.alfworld.draw import SIZES
-from agentgym_rl.envs.alfworld.game import TYPES
+from agentgym_rl.envs.alfworld.game import TYPES, Game
+from agentgym_rl.envs.alfworld.goals import goals, reached
 from agentgym_rl.envs.alfworld.plan import plan
 from agentgym_rl.envs.alfworld.session import BuiltIn
-from agentgym_rl.envs.core import Observation, Step, Style, Task, TextEnv, in_thread
+from agentgym_rl.envs.core import Achieved, Observation, Step, Style, Task, TextEnv, in_thread
 
 MAX_STEPS = 50
 """Actions in an episode, the limit of AgentGym's server; the last one truncates."""
@@ -70,7 +72,7 @@ class ALFWorld(TextEnv):
         await self._close()
         folder = self._folder(task)
         if folder is None:
-            self._session = BuiltIn(tasks.game(task.index), self.style)
+            self._session = BuiltIn(self._game(task), self.style)
             turn = self._session.first()
         else:
             self._session = await in_thread(official.Official, folder, task.index, self.style)
@@ -100,12 +102,11 @@ class ALFWorld(TextEnv):
         folder = self._folder(task)
         if folder is not None:
             return official.goal(folder, task.index)
-        game = tasks.game(task.index)
-        return f"{wording.sentence(game.goal)} in {game.room}-{game.fingerprint}"
+        return _described(self._game(task))
 
     async def content(self, task: Task) -> str:
         """The layout, of which the first observation shows the receptacles; one of ALFWorld's own games by its name."""
-        return self.goal(task) if self._folder(task) is not None else tasks.game(task.index).fingerprint
+        return self.goal(task) if self._folder(task) is not None else self._game(task).fingerprint
 
     def difficulty(self, task: Task) -> str:
         """Size of the room and type of the task, such as ``small look_at_obj_in_light``; ALFWorld's own: the type."""
@@ -118,6 +119,32 @@ class ALFWorld(TextEnv):
         if folder is not None:
             return official.walkthrough(folder, task.index, MAX_STEPS)
         return plan(tasks.game(task.index))
+
+    @property
+    def relabels(self) -> bool:
+        """Built-in games only."""
+        return self._data is None
+
+    def achieved(self, task: Task, commands: Sequence[str]) -> Achieved | None:
+        """See :func:`.goals.reached`."""
+        if not self.relabels:
+            return super().achieved(task, commands)
+        own = tasks.game(self._index(task))
+        if (found := reached(own, commands[:MAX_STEPS])) is None:
+            return None
+        goal, turn = found
+        return Achieved(_described(replace(own, goal=goal)), turn)
+
+    def _game(self, task: Task) -> Game:
+        """A built-in game, with the goal of this session."""
+        own = tasks.game(task.index)
+        if not self._pursued:
+            return own
+        asked = self._pursued.rpartition(" in ")[0]
+        games = (replace(own, goal=goal) for goal in goals(own) if wording.sentence(goal) == asked)
+        if (game := next(games, None)) is None or _described(game) != self._pursued:
+            raise self._no_such_goal(task)
+        return game
 
     def _splits(self, size: str | None, types: tuple[str, ...]) -> Mapping[str, Sequence[int]]:
         data = self._data
@@ -134,6 +161,11 @@ class ALFWorld(TextEnv):
     def _folder(self, task: Task) -> Path | None:
         """The folder of ALFWorld's data if the task is one of its own games, None if it is built in."""
         return self._data if tasks.is_alfworlds(self._index(task)) else None
+
+
+def _described(game: Game) -> str:
+    """The sentence of a game, and which one it is."""
+    return f"{wording.sentence(game.goal)} in {game.room}-{game.fingerprint}"
 
 
 def _checked(types: str | Sequence[str] | None) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from agentgym_rl.envs.alfworld.catalogue import APPLIANCES, HANDLED, LAMP, PLACES
-from agentgym_rl.envs.alfworld.game import Game, Name, openable, treatment
+from agentgym_rl.envs.alfworld.game import Game, Goal, Name, openable, treatment
 
 _NAME = re.compile(r"(\w+) (\d+)")
 _PUT = re.compile(r"(?:put (.+) (?:in/on|into|in|on)|move (.+) to) (.+)")
@@ -104,8 +104,11 @@ class House:
         raise AssertionError(f"{command!r} is listed as possible and has no rule")
 
     def solved(self) -> bool:
-        """Whether the goal holds now."""
-        goal = self.game.goal
+        """Whether the game's goal holds now."""
+        return self.holds(self.game.goal)
+
+    def holds(self, goal: Goal) -> bool:
+        """Whether a goal holds now."""
         if goal.type == "look_at_obj_in_light":
             holding = self.held is not None and self.held.type == goal.object
             return holding and self.at is not None and bool(self.lit & self._inside[self.at])

@@ -9,14 +9,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from agentgym_rl.envs.actions import Action, InvalidAction, format_react, format_tags, parse_rest, parse_tags
-from agentgym_rl.envs.core import Observation, Step, Style, Task, TaskNotFound, TextEnv, in_thread
+from agentgym_rl.envs.core import Achieved, Observation, Step, Style, Task, TaskNotFound, TextEnv, in_thread
 from agentgym_rl.envs.extras import needs
 from agentgym_rl.envs.picture import Picture, Transcript, complete
 from agentgym_rl.envs.texts import EnvTexts, read_texts
 from agentgym_rl.envs.verl_agent import PromptTexts, TurnPrompt
-from agentgym_rl.envs.webshop.catalogue import SPLITS
+from agentgym_rl.envs.webshop.catalogue import SPLITS, goal_of, goals_worded, sold_in
 
 if TYPE_CHECKING:
+    from agentgym_rl.envs.webshop.product import Goal
     from agentgym_rl.envs.webshop.shop import Shop, Visit
 
 
@@ -115,7 +116,7 @@ class WebShop(TextEnv):
         self._visit: Visit
 
     async def _reset(self, task: Task) -> Observation:
-        self._visit = self.shop.visit(self.shop.goals(self._index(task)))
+        self._visit = self.shop.visit(self._goal(task))
         return self._observation()
 
     async def _step(self, action: str) -> Step:
@@ -128,7 +129,7 @@ class WebShop(TextEnv):
 
     def goal(self, task: Task) -> str:
         """The instruction."""
-        return " ".join(self.shop.goals(self._index(task)).instruction.split())
+        return " ".join(self._goal(task).instruction.split())
 
     async def content(self, task: Task) -> str:
         return self.goal(task)
@@ -140,6 +141,37 @@ class WebShop(TextEnv):
     def oracle(self, task: Task) -> list[str]:
         """See :meth:`.shop.Shop.oracle`."""
         return self.shop.oracle(self.shop.goals(self._index(task)))
+
+    @property
+    def relabels(self) -> bool:
+        """In the built-in shop only."""
+        return self._data is None
+
+    def achieved(self, task: Task, commands: Sequence[str]) -> Achieved | None:
+        """An instruction for what is bought: some of its attributes, the values that were chosen, and a price limit.
+
+        As in the tasks of a split, neither the product nor the instruction is wanted in another.
+        """
+        if not self.relabels:
+            return super().achieved(task, commands)
+        own, (split, _) = self.shop.goals(self._index(task)), SPLITS.locate(task.index)
+        visit, turns = self.shop.visit(own), enumerate(commands, start=1)
+        bought = next((turn for turn, command in turns if visit.act(command) and visit.score is not None), None)
+        if bought is None or visit.product is None or visit.product.asin not in sold_in(split):
+            return None
+        goal = goal_of(visit.product, visit.options, split)
+        unclear = next(goals_worded(goal.instruction, split)).product.asin != goal.product.asin
+        return None if unclear or goal.instruction == own.instruction else Achieved(goal.instruction, bought)
+
+    def _goal(self, task: Task) -> Goal:
+        """What is to be bought, in this session."""
+        own = self.shop.goals(self._index(task))
+        if not self._pursued:
+            return own
+        split, _ = SPLITS.locate(task.index)
+        if (goal := next(goals_worded(self._pursued, split), None)) is None:
+            raise self._no_such_goal(task)
+        return goal
 
     @classmethod
     def pictures(cls, transcript: Transcript) -> list[Picture | None]:

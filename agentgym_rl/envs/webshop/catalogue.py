@@ -5,6 +5,7 @@ attributes, one has another value of an option, one costs more than any limit th
 one split and so does an instruction. Everything is a function of :data:`SEED` and of indices.
 """
 
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
@@ -77,17 +78,50 @@ def goal(index: int) -> Goal:
     rng = Random(f"{SEED}:goal:{index}")
     while True:
         drawn = _goal(rng.choice(split_families[place % len(split_families)]), rng)
-        if SPLITS.owns(split, fingerprint(drawn.instruction, 8)):
+        if _owns(split, drawn):
             return drawn
 
 
-def _goal(product: Product, rng: Random) -> Goal:
+@cache
+def sold_in(split: str) -> Collection[str]:
+    """The products that goals of a split may want, by their ids."""
+    return {product.asin for family in _families_of(split) for product in family}
+
+
+def goal_of(product: Product, options: Mapping[str, str], split: str) -> Goal:
+    """A goal of a split that asks for these values of a product's options."""
+    chosen = {name: options[name] for name in product.options if name in options}
+    rng = Random(f"{SEED}:goal of:{product.asin}:{chosen}")
+    while True:
+        drawn = _goal(product, rng, chosen)
+        if _owns(split, drawn):
+            return drawn
+
+
+def goals_worded(instruction: str, split: str) -> Iterator[Goal]:
+    """The goals of :func:`goal_of` with this instruction. The values of options are those that it has."""
+    for product in (product for family in _families_of(split) for product in family if product.query in instruction):
+        pairs = [(name, value) for name, values in product.options.items() for value in values]
+        worded = {name: value for name, value in pairs if f"{name}: {value}, " in instruction}
+        found = goal_of(product, worded, split)
+        if found.instruction == instruction:
+            yield found
+
+
+def _owns(split: str, goal: Goal) -> bool:
+    return SPLITS.owns(split, fingerprint(goal.instruction, 8))
+
+
+def _goal(product: Product, rng: Random, chosen: Mapping[str, str] | None = None) -> Goal:
+    """One to three attributes, all options where none are chosen, and a price limit."""
     attributes = tuple(rng.sample(product.attributes, rng.randint(1, 3)))
-    chosen = {name: rng.choice(values) for name, values in product.options.items()}
+    if chosen is None:
+        chosen = {name: rng.choice(values) for name, values in product.options.items()}
     wish = rng.choice(TEXTS.wishes).format(attributes=", ".join(attributes), query=product.query)
     wanted = ", and ".join(f"{name}: {value}" for name, value in chosen.items())
     cap = price_cap(product.asin, wish, product.price)
-    return Goal(product, f"{wish} with {wanted}{price_wish(cap)}", attributes, tuple(chosen.values()), cap)
+    text = f"{wish}{' with ' if wanted else ''}{wanted}{price_wish(cap)}"
+    return Goal(product, text, attributes, tuple(chosen.values()), cap)
 
 
 @cache
