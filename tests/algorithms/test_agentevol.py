@@ -84,8 +84,10 @@ def test_what_is_kept(played, most):
     assert indices == sorted(set(indices))
     assert all(played[index].success and played[index].ending.counts for index in indices)
     for item_id in "ab":
-        good = [one for one in played if one.item_id == item_id and one.success and one.ending.counts]
-        different = {tuple(turn.response for turn in one.turns) for one in good}
+        good = [
+            episode for episode in played if episode.item_id == item_id and episode.success and episode.ending.counts
+        ]
+        different = {tuple(turn.response for turn in episode.turns) for episode in good}
         chosen = [success.responses for success in filled.successes if success.item_id == item_id]
         assert len(chosen) == len(set(chosen)) == min(most, len(different))
         assert sorted(map(len, chosen)) == sorted(map(len, different))[:most]
@@ -191,11 +193,11 @@ def test_a_search_that_goes_on_after_a_kill_branches_from_no_discarded_episode()
         def rollouts(self, requests, label, *, resumable):
             asked.extend(requests)
             aborted = replace(whole, ending=Ending.ABORTED)
-            return [Rollout(episode=replace(aborted, tags=one.tags)) for one in requests]
+            return [Rollout(episode=replace(aborted, tags=request.tags)) for request in requests]
 
     evolve = AgentEvol(AgentEvolConfig(search=SearchConfig(calls=1)))
     assert evolve.search(Resumed(), 4)["search/tasks"] == 1
-    assert [(one.tags["round"], one.prefix.avoid) for one in asked] == [(5, ["y"])]
+    assert [(request.tags["round"], request.prefix.avoid) for request in asked] == [(5, ["y"])]
 
 
 def test_what_a_round_logs():
@@ -208,7 +210,7 @@ def test_what_a_round_logs():
         episode("c", ["x"], env="other", success=False),
     ]
     found, metrics = filled.keep(2, rollouts(played))
-    assert [one.episode for one in found] == [played[0], played[2]]
+    assert [rollout.episode for rollout in found] == [played[0], played[2]]
     assert metrics == {
         "agentevol/kept": 2,
         "agentevol/pool": 3,

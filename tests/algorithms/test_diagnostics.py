@@ -13,8 +13,15 @@ from agentgym_rl.data.episode import Ending, Episode, Turn
 
 def episode(task, *responses, env="e", reward=0.0, invalid=False):
     turns = [
-        Turn(response=one, action=one, observation="", reward=0.0, invalid=invalid and not at, tokens=(at, 2 * at + 1))
-        for at, one in enumerate(responses)
+        Turn(
+            response=response,
+            action=response,
+            observation="",
+            reward=0.0,
+            invalid=invalid and not at,
+            tokens=(at, 2 * at + 1),
+        )
+        for at, response in enumerate(responses)
     ]
     return Episode(
         env=env, item_id=f"{env}_{task}", ending=Ending.TERMINATED, reward=reward, success=False, max_turns=9,
@@ -93,8 +100,8 @@ def test_it_is_at_most_1_and_knows_no_order_of_turns(episodes, rng):
     found = mutual_information(episodes)
     if found is not None:
         assert found <= 1 + 1e-9
-        for one in episodes:
-            rng.shuffle(one.turns)
+        for episode in episodes:
+            rng.shuffle(episode.turns)
         assert mutual_information(episodes) == pytest.approx(found)
 
 
@@ -116,5 +123,5 @@ def test_of_a_large_step_the_information_is_that_of_every_nth_task(most, every, 
     monkeypatch.setattr(module, "MOST", most)
     episodes = batch(own)
     groups = [episodes[start : start + 8] for start in range(0, 64, 8)]
-    expected = mutual_information([one for group in groups[::every] for one in group])
+    expected = mutual_information([episode for group in groups[::every] for episode in group])
     assert diagnostics(groups)["diagnostics/mutual_information"] == expected

@@ -8,7 +8,7 @@ from agentgym_rl.data.episode import Ending, Episode, Turn
 
 
 def episode(item_id, turns, success, ending=Ending.TERMINATED):
-    one = Turn(response="r", action="r", observation="", reward=0.0, invalid=False)
+    turn = Turn(response="r", action="r", observation="", reward=0.0, invalid=False)
     return Episode(
         env="e",
         item_id=item_id,
@@ -16,7 +16,7 @@ def episode(item_id, turns, success, ending=Ending.TERMINATED):
         reward=float(success),
         success=success,
         max_turns=9,
-        turns=[one] * turns,
+        turns=[turn] * turns,
     )
 
 
@@ -59,7 +59,7 @@ def test_every_pair_is_one(played, most):
         assert better.success and not worse.success and better.item_id == worse.item_id
         assert better.ending.counts and worse.ending.counts
     for task in "ab":
-        own = [one for one in played if one.item_id == task and one.ending.counts]
-        failures = sum(not one.success for one in own)
-        wanted = min(most, failures) if any(one.success for one in own) else 0
+        own = [episode for episode in played if episode.item_id == task and episode.ending.counts]
+        failures = sum(not episode.success for episode in own)
+        wanted = min(most, failures) if any(episode.success for episode in own) else 0
         assert sum(played[won].item_id == task for won, _ in found) == wanted

@@ -82,10 +82,10 @@ def run_of(run, **keys):
 def test_branches_leave_the_expert_at_every_state():
     run = ScriptedRun(shown=1)
     run_of(run, alternatives=3)
-    assert [(len(one.prefix.responses), one.prefix.avoid, one.max_turns) for one in run.asked] == [
+    assert [(len(request.prefix.responses), request.prefix.avoid, request.max_turns) for request in run.asked] == [
         (0, ["say 1"], 2), (1, ["say 2"], 3),
     ]  # fmt: skip
-    assert {one.samples for one in run.asked} == {3} and not any(one.prefix.learn for one in run.asked)
+    assert {request.samples for request in run.asked} == {3} and not any(request.prefix.learn for request in run.asked)
     few = ScriptedRun(shown=1)
     run_of(few, states=1)
     assert len(few.asked) == 1

@@ -73,7 +73,7 @@ class ScriptedRun:
         return [Request(task=task, samples=self.samples, max_turns=self.limit) for task in tasks]
 
     async def rollout(self, request, sample, group):
-        prefix = [one.text for one in request.prefix.responses] if request.prefix else []
+        prefix = [response.text for response in request.prefix.responses] if request.prefix else []
         walker = Walker(f"{group}:{sample}", request.task, self.skill)
         converse = partial(Scripted, walker, prefix)
         episode, _ = await run_episode(
@@ -161,7 +161,7 @@ def test_without_starts_it_is_its_base_draw_for_draw_and_bit_for_bit(base, alone
     ours, theirs = exit_with(base, share=0.0), ExItConfig(tasks_per_step=4, mini_batch_tasks=4, lr=0.1, steps=9)
     runs = [ScriptedRun(), ScriptedRun()]
     for number in range(3):
-        found = [one.unit(run, number) for one, run in zip((ours, alone(theirs)), runs, strict=True)]
+        found = [algorithm.unit(run, number) for algorithm, run in zip((ours, alone(theirs)), runs, strict=True)]
         assert found[0] == found[1]
     assert runs[0].asked == runs[1].asked
     assert repr(runs[0].learned) == repr(runs[1].learned)
@@ -201,7 +201,7 @@ def test_starts_take_the_place_of_as_many_drawn_tasks():
     algorithm = with_starts(exit_with(share=0.5), *(start_at(2, task) for task in range(9)))
     drawn = ScriptedRun(tasks=8, limit=7).drawn(1)
     planned = algorithm.starts.plan(3, 1, drawn)
-    restarted = [(one, before) for one, before in zip(planned, drawn, strict=True) if one != before]
+    restarted = [(request, before) for request, before in zip(planned, drawn, strict=True) if request != before]
     assert len(restarted) == 4 and len(set(begun_at(planned))) == 5, "no start twice"
     for request, before in restarted:
         start = algorithm.starts.kept[request.tags[START]]
@@ -218,7 +218,7 @@ def test_shares_of_environments_stay():
     others = [replace(request, task=Task("counter", index)) for index, request in enumerate(ScriptedRun().drawn(0))]
     drawn = [*ScriptedRun().drawn(0), *others]
     planned = algorithm.starts.plan(0, 0, drawn)
-    assert [one.task.env for one in planned] == [one.task.env for one in drawn]
+    assert [request.task.env for request in planned] == [request.task.env for request in drawn]
     assert planned[4:] == others and all(begun_at(planned[:4]))
 
 
@@ -226,13 +226,15 @@ def test_a_limit_that_does_not_reach_beyond_a_prefix_skips_it():
     starts = [start_at(1), start_at(3), start_at(4)]
     drawn = ScriptedRun(limit=3).drawn(0)
     whole = with_starts(exit_with(share=1.0), *starts).starts.plan(0, 0, drawn)
-    assert {one.max_turns for one in whole} == {3} and set(begun_at(whole)) == {starts[0].key, None}
+    assert {request.max_turns for request in whole} == {3} and set(begun_at(whole)) == {starts[0].key, None}
     after = with_starts(exit_with(share=1.0, turns=Limit.AFTER), *starts)
-    limits = {one.tags[START]: one.max_turns for one in after.starts.plan(0, 0, drawn) if one.tags}
+    limits = {request.tags[START]: request.max_turns for request in after.starts.plan(0, 0, drawn) if request.tags}
     assert limits == {start.key: 3 + len(start.responses) for start in starts}
     unlimited = [replace(request, max_turns=None) for request in drawn]
-    assert {one.max_turns for one in after.starts.plan(0, 0, unlimited) if one.tags} == {9, 11, 12}
-    assert {one.max_turns for one in with_starts(exit_with(share=1.0), *starts).starts.plan(0, 0, unlimited)} == {None}
+    assert {request.max_turns for request in after.starts.plan(0, 0, unlimited) if request.tags} == {9, 11, 12}
+    assert {
+        request.max_turns for request in with_starts(exit_with(share=1.0), *starts).starts.plan(0, 0, unlimited)
+    } == {None}
 
 
 def test_a_share_of_the_groups_is_asked_to_go_another_way_and_still_arrives():
@@ -423,11 +425,11 @@ def test_a_replay_that_goes_another_way_leaves_the_batch_and_its_start_the_buffe
     run = ScriptedRun(env=Forgetful)
     metrics = algorithm.unit(run, 0)
     (group,) = (group for group in run.met[0] if START in group[0].episode.tags)
-    assert [replayed(one.episode) for one in group].count(None) == 3
+    assert [replayed(rollout.episode) for rollout in group].count(None) == 3
     assert metrics["restarts/diverged_replays"] == 3 and start.key not in algorithm.starts.kept
     assert metrics["restarts/groups"] == 0, "one episode is no group"
     ((rows, *_),) = run.learned
-    assert len(rows) == 12 and not {row.segment for row in rows} & {one.kept[0] for one in group}
+    assert len(rows) == 12 and not {row.segment for row in rows} & {rollout.kept[0] for rollout in group}
     assert {row.segment.partition(":")[0] for row in rows} == {"0"}
 
 
@@ -489,8 +491,10 @@ def test_starts_are_where_groups_have_a_gradient():
         found.append(algorithm.unit(run, number))
     p = 0.52**LENGTH
     assert p < 0.02
-    assert fmean(one["restarts/gradient_share"] for one in found[1:]) > 2 * (1 - p**4 - (1 - p) ** 4)
-    assert found[-1]["restarts/score_mean"] == pytest.approx(fmean(one.score for one in algorithm.starts.kept.values()))
+    assert fmean(metrics["restarts/gradient_share"] for metrics in found[1:]) > 2 * (1 - p**4 - (1 - p) ** 4)
+    assert found[-1]["restarts/score_mean"] == pytest.approx(
+        fmean(start.score for start in algorithm.starts.kept.values())
+    )
 
 
 def test_groups_that_the_filter_leaves_out_have_scores_too():
@@ -509,7 +513,7 @@ def test_a_score_is_the_variance_of_the_environments_rewards():
     algorithm = with_starts(exit_with(share=1.0, rate=1.0), start)
     algorithm.config.shaping.overlong_turns, algorithm.config.shaping.overlong_penalty = 8, 1.0
     algorithm.unit(run, 0)
-    assert algorithm.starts.kept[start.key].score == variance(one.episode.reward for one in run.met[0][0]) > 0
+    assert algorithm.starts.kept[start.key].score == variance(episode.episode.reward for episode in run.met[0][0]) > 0
 
 
 # resuming

@@ -23,10 +23,10 @@ def step_advantages(group, *, gamma, by_std):
 
 
 def test_what_a_turn_anchors():
-    one = episode(["start", "hall"], [0.0, 1.0])
-    assert anchors(one) == ["start", "hall"]
-    one.messages.append({"role": "user", "content": "shown, but no room for a reply"})
-    assert anchors(one) == ["start", "hall"]
+    won = episode(["start", "hall"], [0.0, 1.0])
+    assert anchors(won) == ["start", "hall"]
+    won.messages.append({"role": "user", "content": "shown, but no room for a reply"})
+    assert anchors(won) == ["start", "hall"]
     assert anchors(episode([], [])) == []
 
 
@@ -64,7 +64,7 @@ def test_step_advantages_by_hand():
 
 
 def test_groups_are_kept_apart():
-    rollouts = [Rollout(episode=episode(*one), group=group) for one, group in ((WON, "g"), (LOST, "h"))]
+    rollouts = [Rollout(episode=episode(*outcome), group=group) for outcome, group in ((WON, "g"), (LOST, "h"))]
     algorithm = GiGPO(GiGPOConfig(gamma=1.0))
     assert algorithm.advantages(rollouts) == [[0, 0, 0], [0, 0, 0]]
     alone = {"credit/step_groups": 1.0, "credit/shared_turns_frac": 2 / 6, "credit/step_advantage_abs": 0.0}
@@ -76,9 +76,9 @@ def test_a_step_without_turns_has_no_figure():
 
 
 def test_the_size_of_step_advantages_is_over_all_turns():
-    rollouts = [Rollout(episode=episode(*one), group="g") for one in (WON, LOST)]
+    rollouts = [Rollout(episode=episode(*outcome), group="g") for outcome in (WON, LOST)]
     config = GiGPOConfig(gamma=0.5, normalise_by_std=False)
-    steps = step_advantages([one.episode for one in rollouts], gamma=0.5, by_std=False)
+    steps = step_advantages([rollout.episode for rollout in rollouts], gamma=0.5, by_std=False)
     size = sum(abs(advantage) for own in steps for advantage in own) / 6
     assert size > 0
     assert GiGPO(config).metrics(rollouts)["credit/step_advantage_abs"] == pytest.approx(size)
@@ -102,9 +102,9 @@ def test_a_turn_has_the_advantage_of_its_episode_and_of_its_step():
 def test_steps_of_an_anchor_sum_to_nothing(group, gamma, by_std):
     episodes = [episode([seen for seen, _ in turns], [reward for _, reward in turns]) for turns in group]
     found = step_advantages(episodes, gamma=gamma, by_std=by_std)
-    assert [len(own) for own in found] == [len(one.turns) for one in episodes]
+    assert [len(own) for own in found] == [len(own_episode.turns) for own_episode in episodes]
     sums: dict = {}
-    for own, one in zip(found, episodes, strict=True):
-        for value, anchor in zip(own, anchors(one), strict=True):
+    for own, own_episode in zip(found, episodes, strict=True):
+        for value, anchor in zip(own, anchors(own_episode), strict=True):
             sums[anchor] = sums.get(anchor, 0.0) + value
     assert all(total == pytest.approx(0.0, abs=1e-3) for total in sums.values())

@@ -54,8 +54,10 @@ class FixedPolicy:
         self.read = [request.prompt for request in found]
         every = [
             [
-                Rollout(episode=self.played(request, one), group=str(request.task), kept=[f"{request.task} {one}"])
-                for one in range(4)
+                Rollout(
+                    episode=self.played(request, number), group=str(request.task), kept=[f"{request.task} {number}"]
+                )
+                for number in range(4)
             ]
             for request in found
         ]

@@ -77,9 +77,9 @@ def test_which_episode_ended_first_makes_no_difference():
     def asked(*batch):
         run, algorithm = ScriptedRun(*batch), Istar(IstarConfig())
         algorithm.unit(run, 0)
-        return run.learned, [algorithm.rewards[id(one.episode)] for one in (WON, LOST, LOST_TOO)]
+        return run.learned, [algorithm.rewards[id(rollout.episode)] for rollout in (WON, LOST, LOST_TOO)]
 
-    other = [replace(one, group="h") for one in (LOST_TOO, WON, LOST)]  # another run numbers groups differently
+    other = [replace(rollout, group="h") for rollout in (LOST_TOO, WON, LOST)]  # another run numbers groups differently
     assert asked(WON, LOST, LOST_TOO) == asked(*other)
 
 
@@ -108,7 +108,7 @@ def test_without_weight_of_steps_it_is_rloo_to_the_bit():
 def test_rewards_of_a_turn_are_bounded_and_counted():
     algorithm = Istar(IstarConfig(scale_by_batch=True))
     metrics = algorithm.unit(ScriptedRun(WON, LOST, LOST_TOO, prm=1.0), 0)
-    assert [algorithm.rewards[id(one.episode)] for one in (WON, LOST, LOST_TOO)] == [
+    assert [algorithm.rewards[id(rollout.episode)] for rollout in (WON, LOST, LOST_TOO)] == [
         [1.0, 1.0], [pytest.approx(0.6)], [pytest.approx(0.6), 1.0],
     ]  # fmt: skip
     assert metrics["prm/clipped_turns_frac"] == pytest.approx(3 / 5), "9, 12 and 9 nats"

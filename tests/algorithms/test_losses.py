@@ -178,10 +178,10 @@ def test_every_update_and_every_episode_weighs_the_same(episodes, updates):
     each = torch.tensor(token_weights(own.tolist(), names, of, Aggregation.TOKEN_MEAN, 5))
     flat = own * each
     for update in set(of):
-        members = {name for name, one in zip(names, of, strict=True) if one == update}
+        members = {name for name, own in zip(names, of, strict=True) if own == update}
         for member in members:
             part = sum(float(weight) for weight, name in zip(weights, names, strict=True) if name == member)
             assert part == pytest.approx(1 / len(members), rel=1e-5)
-        kept = torch.tensor([one == update for one in of])
+        kept = torch.tensor([own == update for own in of])
         assert float(flat[kept].sum()) == pytest.approx(1, rel=1e-5)
         assert len(set(each[kept].tolist())) == 1

@@ -115,19 +115,19 @@ def test_a_step(settings, shares, seed, step, tasks, samples, learned):
 @given(settings=SETTINGS, seed=st.integers(), steps=st.integers(0, 5))
 def test_a_run_goes_on_from_its_state_as_if_never_stopped(settings, seed, steps):
     shares = {"babyai": 1.0, "textcraft": 3.0}
-    one, rng = build(settings, POOLS, shares, seed, label), Random(seed)
+    mixed, rng = build(settings, POOLS, shares, seed, label), Random(seed)
     for step in range(steps):
-        one.observe(outcomes(one.draw(step, 8, 3), rng))
+        mixed.observe(outcomes(mixed.draw(step, 8, 3), rng))
     other = build(settings, POOLS, shares, seed, label)
-    other.load_state_dict(json.loads(json.dumps(one.state_dict())))
+    other.load_state_dict(json.loads(json.dumps(mixed.state_dict())))
     for step in range(steps, steps + 3):
-        draws = one.draw(step, 8, 3)
+        draws = mixed.draw(step, 8, 3)
         assert other.draw(step, 8, 3) == draws
         episodes = outcomes(draws, rng)
-        one.observe(episodes)
+        mixed.observe(episodes)
         other.observe(episodes)
-    assert one.state_dict() == other.state_dict()
-    assert one.metrics() == other.metrics()
+    assert mixed.state_dict() == other.state_dict()
+    assert mixed.metrics() == other.metrics()
 
 
 def test_shares_by_type():
@@ -180,13 +180,13 @@ def test_nothing_but_dynamic_shares_and_weighted_tasks_learns():
 
 
 def test_endings_that_do_not_count_teach_nothing():
-    one, other = (mixture(type="dynamic", tasks=By.TASK) for _ in range(2))
-    episodes = outcomes(one.draw(0, 8, 4), Random(0))
+    mixed, other = (mixture(type="dynamic", tasks=By.TASK) for _ in range(2))
+    episodes = outcomes(mixed.draw(0, 8, 4), Random(0))
     counted = [episode for episode in episodes if episode.ending.counts]
     assert len(counted) < len(episodes)
-    one.observe(episodes)
+    mixed.observe(episodes)
     other.observe(counted)
-    assert one.state_dict() == other.state_dict()
+    assert mixed.state_dict() == other.state_dict()
 
 
 def test_an_episode_of_a_stranger_is_refused():

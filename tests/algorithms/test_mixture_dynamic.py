@@ -23,8 +23,10 @@ def mixture(envs=RATES, shares=None, value="variance", **keys) -> Mixture:
 
 def rewarded(env: str, rewards: list[float], task: int = 0) -> list[Episode]:
     return [
-        Episode(env=env, item_id=f"{env}_{task}", ending=Ending.TERMINATED, reward=one, success=one == 1, max_turns=9)
-        for one in rewards
+        Episode(
+            env=env, item_id=f"{env}_{task}", ending=Ending.TERMINATED, reward=reward, success=reward == 1, max_turns=9
+        )
+        for reward in rewards
     ]
 
 
@@ -83,17 +85,17 @@ REWARDS: dict[str, Callable[[int, Random], float]] = {
     ids=["groups tell tasks apart", "single episodes do not"],
 )
 def test_shares_follow_the_variance_within_tasks(samples, variances):
-    one, rng, steps = mixture(REWARDS, decay=0.98), Random(6), 120
+    mixed, rng, steps = mixture(REWARDS, decay=0.98), Random(6), 120
     seen = dict.fromkeys(REWARDS, 0.0)
     for number in range(steps):
         episodes = []
-        for draw in one.draw(number, 24, samples):
+        for draw in mixed.draw(number, 24, samples):
             env, task = draw.task.env, draw.task.index
             episodes += rewarded(env, [REWARDS[env](task, rng) for _ in range(draw.samples)], task)
-        one.observe(episodes)
+        mixed.observe(episodes)
         if number >= steps // 2:
-            seen = {env: seen[env] + share / (steps - steps // 2) for env, share in one.shares.items()}
-    metrics = one.metrics()
+            seen = {env: seen[env] + share / (steps - steps // 2) for env, share in mixed.shares.items()}
+    metrics = mixed.metrics()
     assert [metrics[f"env/{env}/estimate"] for env in REWARDS] == pytest.approx([0.5, 0.5, 0], abs=0.15)
     for env, variance in variances.items():
         assert metrics[f"env/{env}/value"] == pytest.approx(variance, abs=0.04)
@@ -101,43 +103,43 @@ def test_shares_follow_the_variance_within_tasks(samples, variances):
 
 
 def test_estimates_settle_at_the_success_rates():
-    one, rng = mixture(), Random(2)
+    mixed, rng = mixture(), Random(2)
     first = Posterior().variance ** 0.5
     for number in range(60):
-        step(one, number, RATES, rng)
-    metrics = one.metrics()
+        step(mixed, number, RATES, rng)
+    metrics = mixed.metrics()
     for env, rate in RATES.items():
         assert abs(metrics[f"env/{env}/estimate"] - rate) < 4 * metrics[f"env/{env}/uncertainty"]
         assert metrics[f"env/{env}/uncertainty"] < first / 4
 
 
 def test_an_environment_being_learned_gains_and_a_learned_one_loses():
-    one, rng = mixture(("learned", "stuck")), Random(3)
+    mixed, rng = mixture(("learned", "stuck")), Random(3)
     shares = []
     for number in range(160):
         rate = min(0.98, max(0.01, (number - 20) / 80))  # from hopeless at step 20 to solved at step 100
-        shares.append(step(one, number, {"learned": rate, "stuck": 0.02}, rng)["learned"])
+        shares.append(step(mixed, number, {"learned": rate, "stuck": 0.02}, rng)["learned"])
     assert shares[20] < 0.65
     assert max(shares[50:80]) > 0.8
     assert sum(shares[-20:]) / 20 < 0.65
 
 
 def test_progress_prefers_the_environment_that_moves():
-    one, rng = mixture(("moving", "still"), value="progress"), Random(4)
+    mixed, rng = mixture(("moving", "still"), value="progress"), Random(4)
     shares = []
     for number in range(260):
         rate = min(0.9, max(0.1, (number - 40) / 50))
-        shares.append(step(one, number, {"moving": rate, "still": 0.5}, rng)["moving"])
+        shares.append(step(mixed, number, {"moving": rate, "still": 0.5}, rng)["moving"])
     assert sum(shares[60:90]) / 30 > 0.75  # moves from step 45 to 85
     assert sum(shares[-20:]) / 20 < 0.6
 
 
 @pytest.mark.parametrize("value", ["variance", "progress"])
 def test_an_environment_without_episodes_keeps_weight(value):
-    one = mixture(("known", "unknown"), value=value)
+    mixed = mixture(("known", "unknown"), value=value)
     for _ in range(30):
-        one.observe(outcomes("known", 2, 62))
-    assert one.metrics()["env/unknown/share"] > 0.6
+        mixed.observe(outcomes("known", 2, 62))
+    assert mixed.metrics()["env/unknown/share"] > 0.6
 
 
 @given(
@@ -152,12 +154,12 @@ def test_an_environment_without_episodes_keeps_weight(value):
     decay=st.floats(0, 0.99),
 )
 def test_floor_sum_and_the_size_of_a_jump(steps, given, value, floor, temperature, smoothing, decay):
-    one = mixture(shares=given, value=value, floor=floor, temperature=temperature, smoothing=smoothing, decay=decay)
-    before = one.shares
+    mixed = mixture(shares=given, value=value, floor=floor, temperature=temperature, smoothing=smoothing, decay=decay)
+    before = mixed.shares
     for played in [{}, *steps]:
         if played:
-            one.observe([episode for env, result in played.items() for episode in outcomes(env, *result)])
-        shares = one.shares
+            mixed.observe([episode for env, result in played.items() for episode in outcomes(env, *result)])
+        shares = mixed.shares
         assert sum(shares.values()) == pytest.approx(1)
         assert min(shares.values()) >= floor / 3 * (1 - 1e-9)
         assert max(abs(shares[env] - before[env]) for env in shares) <= (1 - smoothing) * (1 - floor) + 1e-9
@@ -166,24 +168,26 @@ def test_floor_sum_and_the_size_of_a_jump(steps, given, value, floor, temperatur
 
 @pytest.mark.parametrize("tasks", [1, 3, 8])
 def test_the_floor_holds_in_tasks_over_steps(tasks):
-    one, rng, steps = mixture(floor=0.1, temperature=0.1), Random(5), 600
+    mixed, rng, steps = mixture(floor=0.1, temperature=0.1), Random(5), 600
     got, due = dict.fromkeys(RATES, 0), dict.fromkeys(RATES, 0.0)
     for number in range(steps):
-        for env, share in one.shares.items():
+        for env, share in mixed.shares.items():
             due[env] += share * tasks
-        for draw in one.draw(number, tasks, 1):
+        for draw in mixed.draw(number, tasks, 1):
             got[draw.task.env] += 1
-        step(one, number, RATES, rng, tasks=tasks, samples=1)
+        step(mixed, number, RATES, rng, tasks=tasks, samples=1)
     assert min(due.values()) >= steps * tasks * 0.1 / 3
     assert got == pytest.approx(due, rel=0.1)
 
 
 @given(st.integers(0, 100), st.integers(0, 100))
 def test_posterior(wins, losses):
-    one = Posterior(3.0, 5.0)
-    one.add(wins, losses, 0.5)
-    assert one.state_dict() == [1.5 + wins, 2.5 + losses]
-    assert one.outcome_variance + one.variance == pytest.approx(one.mean * (1 - one.mean))  # E[p(1-p)] + var p
+    posterior = Posterior(3.0, 5.0)
+    posterior.add(wins, losses, 0.5)
+    assert posterior.state_dict() == [1.5 + wins, 2.5 + losses]
+    assert posterior.outcome_variance + posterior.variance == pytest.approx(
+        posterior.mean * (1 - posterior.mean)
+    )  # E[p(1-p)] + var p
     few, many = Posterior(3.0, 5.0), Posterior(3.0, 5.0)
     few.add(2, 0, 1.0)
     many.add(200, 0, 1.0)

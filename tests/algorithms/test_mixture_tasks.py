@@ -33,18 +33,18 @@ def outcomes(index: int, wins: int, losses: int) -> list[Episode]:
 
 def taught(tasks: str = "task", pool: Sequence[int] = range(60), **settings) -> Mixture:
     """A mixture that saw each of the first 60 tasks eight times, twice."""
-    one = mixture(pool, tasks, **settings)
+    mixed = mixture(pool, tasks, **settings)
     for _ in range(2):
         for index in range(60):
-            one.observe(outcomes(index, *{"never": (0, 8), "always": (8, 0), "sometimes": (4, 4)}[kind(index)]))
-    return one
+            mixed.observe(outcomes(index, *{"never": (0, 8), "always": (8, 0), "sometimes": (4, 4)}[kind(index)]))
+    return mixed
 
 
 @pytest.mark.parametrize("tasks", ["task", "difficulty"])
 @pytest.mark.parametrize("floor", [0.02, 0.5])
 def test_the_hopeless_and_the_solved_are_drawn_less_and_none_is_lost(tasks, floor):
-    one = taught(tasks, floor=floor)
-    drawn = Counter(draw.task.index for step in range(400) for draw in one.draw(step, 6, 1))
+    mixed = taught(tasks, floor=floor)
+    drawn = Counter(draw.task.index for step in range(400) for draw in mixed.draw(step, 6, 1))
     by_kind = Counter(
         {name: sum(drawn[index] for index in range(60) if kind(index) == name) for name in map(kind, drawn)}
     )
@@ -57,16 +57,16 @@ def test_the_hopeless_and_the_solved_are_drawn_less_and_none_is_lost(tasks, floo
 @pytest.mark.parametrize("temperature", [0.5, 1.0, 3.0])
 def test_draws_follow_the_weights(temperature):
     """One task out of two has the chance w / (w + w') of being drawn."""
-    one = mixture(range(2), floor=0.1, temperature=temperature)
-    one.observe(outcomes(0, 0, 30))
+    mixed = mixture(range(2), floor=0.1, temperature=temperature)
+    mixed.observe(outcomes(0, 0, 30))
     never, unknown = (0.1 + 0.9 * (4 * variance) ** (1 / temperature) for variance in (31 / (32 * 33), 1 / 6))
-    drawn = Counter(draw.task.index for step in range(3000) for draw in one.draw(step, 1, 1))
+    drawn = Counter(draw.task.index for step in range(3000) for draw in mixed.draw(step, 1, 1))
     assert drawn[0] / 3000 == pytest.approx(never / (never + unknown), abs=0.025)
 
 
 def test_samples_follow_the_uncertainty_of_the_outcome():
-    one = taught(min_samples=2, max_samples=12)
-    draws = one.draw(0, 60, 4)
+    mixed = taught(min_samples=2, max_samples=12)
+    draws = mixed.draw(0, 60, 4)
     by_kind = {name: [d.samples for d in draws if kind(d.task.index) == name] for name in map(kind, range(60))}
     assert sum(map(sum, by_kind.values())) == 240
     assert min(by_kind["sometimes"]) > max(by_kind["never"] + by_kind["always"])
@@ -85,9 +85,9 @@ def test_nothing_known_is_nothing_preferred():
     tasks=st.sampled_from(["task", "difficulty"]),
 )
 def test_no_task_again_before_its_pool_is_through(n, samples, step, size, tasks):
-    one = taught(tasks, min_samples=2, max_samples=6)
-    one.pools = replace(one.pools, tasks={"w": range(size)})
-    draws = one.draw(step, n, samples)
+    mixed = taught(tasks, min_samples=2, max_samples=6)
+    mixed.pools = replace(mixed.pools, tasks={"w": range(size)})
+    draws = mixed.draw(step, n, samples)
     drawn = Counter(draw.task.index for draw in draws)
     assert max(drawn.values()) - min(drawn[index] for index in range(size)) <= 1
     assert sum(draw.samples for draw in draws) == n * samples
@@ -110,20 +110,20 @@ class Huge(Sequence):
 
 def test_a_huge_pool_is_not_looked_through():
     pool = Huge()
-    one = taught("difficulty", pool)
-    kinds = Counter(kind(draw.task.index) for step in range(40) for draw in one.draw(step, 8, 2))
+    mixed = taught("difficulty", pool)
+    kinds = Counter(kind(draw.task.index) for step in range(40) for draw in mixed.draw(step, 8, 2))
     assert pool.looks <= 40 * 8 * 16
     assert kinds["sometimes"] > 2 * max(kinds["never"], kinds["always"])
-    assert sorted(one.state_dict()["tasks"]["w"]) == ["always", "never", "sometimes"]
+    assert sorted(mixed.state_dict()["tasks"]["w"]) == ["always", "never", "sometimes"]
 
 
 def test_a_task_that_begins_to_be_solved_comes_back():
-    one = taught(decay=0.5)
-    state = one.state_dict()["tasks"]["w"]
+    mixed = taught(decay=0.5)
+    state = mixed.state_dict()["tasks"]["w"]
     assert state["w_0"] == [0.0, 12.0]
-    before = one.tasks.samples([Task("w", 0), Task("w", 40)], 8, 1, 99)
+    before = mixed.tasks.samples([Task("w", 0), Task("w", 40)], 8, 1, 99)
     for _ in range(3):
-        one.observe(outcomes(0, 4, 4))
-    after = one.tasks.samples([Task("w", 0), Task("w", 40)], 8, 1, 99)
+        mixed.observe(outcomes(0, 4, 4))
+    after = mixed.tasks.samples([Task("w", 0), Task("w", 40)], 8, 1, 99)
     assert before[0] < before[1]
     assert abs(after[0] - after[1]) <= 1

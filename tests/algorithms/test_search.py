@@ -64,12 +64,12 @@ def clumsy(seed, tasks=12, samples=2):
 
 
 def player(seed, world=Corridor, log=None):
-    def one(branch):
+    def play(branch):
         task = Task.parse(branch.item_id)
         return played_by(Clumsy(f"{seed}:{task}:{branch.number}", task), task, branch, world)
 
     def branches(proposed):
-        outcomes = [one(branch) for branch in proposed]
+        outcomes = [play(branch) for branch in proposed]
         if log is not None:
             log.append((list(proposed), outcomes))
         return random.Random(seed).sample(outcomes, len(outcomes))  # in any order
@@ -107,7 +107,7 @@ def test_search_solves_what_sampling_does_not():
         calls += again[-1].calls
     assert found.tasks == 20
     assert len(found.solved) >= 10 > 2 * len({episode.item_id for episode in again if episode.success})
-    for episode in (one.episode for one in found.solved):
+    for episode in (rollout.episode for rollout in found.solved):
         assert episode.success
         assert [turn.action for turn in episode.turns] == right_doors(Task.parse(episode.item_id).index)
 
@@ -120,20 +120,20 @@ def test_no_task_takes_more_calls_than_it_may(calls, branches, resamples, seed):
     found = search(samples, player(seed, log=log), settings, replayable=WORLD, seed=seed)
     spent, solved = {}, set()
     for proposed, outcomes in log:
-        for branch, episode in zip(proposed, [one.episode for one in outcomes], strict=True):
+        for branch, episode in zip(proposed, [rollout.episode for rollout in outcomes], strict=True):
             assert branch.item_id not in solved  # no round after the one that solved it
             assert 1 <= episode.calls <= branch.calls
             assert episode.prefix_turns == branch.node.turns
             assert len(episode.turns) <= branch.max_turns <= 8
             spent[branch.item_id] = spent.get(branch.item_id, 0) + episode.calls
-        solved |= {one.episode.item_id for one in outcomes if one.episode.success}
-        assert max(sum(branch.item_id == one for branch in proposed) for one in spent) <= branches
+        solved |= {rollout.episode.item_id for rollout in outcomes if rollout.episode.success}
+        assert max(sum(branch.item_id == item_id for branch in proposed) for item_id in spent) <= branches
     assert found.calls == sum(spent.values())
     assert spent.keys() == unsolved(samples, WORLD).keys()
     for item_id, used in spent.items():
         assert used <= calls
         assert used == calls or item_id in solved
-    assert {one.episode.item_id for one in found.solved} == solved
+    assert {rollout.episode.item_id for rollout in found.solved} == solved
     assert len(found.rollouts) == sum(len(proposed) for proposed, _ in log)
 
 
@@ -143,8 +143,8 @@ def test_the_outcome_does_not_depend_on_the_order_of_episodes():
     for order in (samples, samples[::-1]):
         log = []
         search(order, player(3, log=log), SearchConfig(calls=40), replayable=WORLD, seed=7)
-        runs.append(sorted((one.episode.item_id, one.episode.tags["branch"], str(one.episode.messages))
-                           for _, outcomes in log for one in outcomes))  # fmt: skip
+        runs.append(sorted((rollout.episode.item_id, rollout.episode.tags["branch"], str(rollout.episode.messages))
+                           for _, outcomes in log for rollout in outcomes))  # fmt: skip
     assert runs[0] == runs[1]
     assert len(runs[0]) > 10
 
@@ -220,19 +220,19 @@ def test_a_mistake_at_the_first_move_is_found():
         rng, right, wrong = random.Random(f"{seed}:{task}"), right_doors(task.index)[0], wrong_door(0, task.index)
         return lambda messages: "Action: " + (right if rng.random() < (0.02 if len(messages) == 2 else 0.5) else wrong)
 
-    def one(task, seed, branch=None):
+    def play(task, seed, branch=None):
         return played_by(stubborn(task, seed), task, branch, Fork)
 
-    samples = [one(Task("corridor", index), number) for index in range(60) for number in range(3)]
+    samples = [play(Task("corridor", index), number) for index in range(60) for number in range(3)]
     found = search(
         samples,
-        lambda branches: [one(Task.parse(branch.item_id), branch.number, branch) for branch in branches],
+        lambda branches: [play(Task.parse(branch.item_id), branch.number, branch) for branch in branches],
         SearchConfig(calls=48),
         replayable=WORLD,
         seed=0,
     )
     afresh = [
-        any(one(Task.parse(item_id), f"again {number}").episode.success for number in range(48 // LENGTH))
+        any(play(Task.parse(item_id), f"again {number}").episode.success for number in range(48 // LENGTH))
         for item_id in unsolved(samples, WORLD)
     ]
     assert len(found.solved) >= sum(afresh) > 0, "not worse than as many calls on samples from the start"
@@ -254,7 +254,7 @@ def test_a_replay_that_goes_another_way_is_dropped_and_not_tried_again():
     for nodes in rounds:
         assert not seen.intersection(nodes), "no round after the one that failed"
         seen.update(nodes)
-    assert all(one.episode.prefix_turns == 0 for one in found.solved)
+    assert all(rollout.episode.prefix_turns == 0 for rollout in found.solved)
     assert found.metrics()["search/dropped"] == len(found.dropped)
 
 
@@ -353,7 +353,7 @@ def test_a_dropped_success_solves_nothing():
     other.messages[2] = {"role": "user", "content": "Room 7."}
     found = search(
         [replace(sample, segments=tokens)],
-        lambda branches: [Rollout(episode=replace(other, tags=one.tags()), segments=tokens) for one in branches],
+        lambda branches: [Rollout(episode=replace(other, tags=branch.tags()), segments=tokens) for branch in branches],
         SearchConfig(calls=3, branches=1, resamples=0),
         replayable=WORLD,
         seed=0,
@@ -366,10 +366,10 @@ def test_branches_of_an_interrupted_search_can_be_samples_of_the_next():
     log = []
     samples = clumsy("i", tasks=4)
     search(samples, player(0, log=log), SearchConfig(calls=12), replayable=WORLD, seed=0)
-    earlier = [one for _, outcomes in log for one in outcomes if not one.episode.success]
+    earlier = [rollout for _, outcomes in log for rollout in outcomes if not rollout.episode.success]
     log = []
     found = search([*earlier, *samples], player(1, log=log), SearchConfig(calls=30), replayable=WORLD, seed=1)
     assert found.rollouts and found.dropped == []
-    assert all(one.episode.max_turns <= 8 for _, outcomes in log for one in outcomes)
+    assert all(rollout.episode.max_turns <= 8 for _, outcomes in log for rollout in outcomes)
     alone = search(earlier, player(1), SearchConfig(calls=30), replayable=WORLD, seed=1)
     assert alone.rollouts

@@ -36,16 +36,16 @@ def episode(*rewards, invalid=(), env="e", tokens=10, ending=Ending.TERMINATED, 
     )  # fmt: skip
 
 
-def shaped(one, **keys):
-    found = Shaping(ShapingConfig(**keys)).shaped(one, LIMIT)
+def shaped(played, **keys):
+    found = Shaping(ShapingConfig(**keys)).shaped(played, LIMIT)
     return found.reward, [turn.reward for turn in found.turns]
 
 
 def test_an_invalid_turn_costs_its_episode_a_share():
-    one = episode(0.0, 0.0, 0.0, 1.0, invalid=(1,))
-    assert shaped(one, invalid_action_penalty=0.1) == (pytest.approx(1 - 0.1 / 4), [0.0, -0.1, 0.0, 1.0])
-    assert shaped(one) == (1.0, [0.0, 0.0, 0.0, 1.0])
-    assert (one.reward, one.turns[1].reward) == (1.0, 0.0), "the episode itself stays as it is"
+    played = episode(0.0, 0.0, 0.0, 1.0, invalid=(1,))
+    assert shaped(played, invalid_action_penalty=0.1) == (pytest.approx(1 - 0.1 / 4), [0.0, -0.1, 0.0, 1.0])
+    assert shaped(played) == (1.0, [0.0, 0.0, 0.0, 1.0])
+    assert (played.reward, played.turns[1].reward) == (1.0, 0.0), "the episode itself stays as it is"
     assert shaped(episode(), invalid_action_penalty=0.1) == (0.0, [])
 
 
@@ -55,9 +55,9 @@ def test_an_invalid_turn_costs_its_episode_a_share():
 )
 def test_dapos_soft_punishment(turns, penalty):
     """Equation 13 with a limit of 100 tokens or 10 turns, and a buffer of 40 or 4."""
-    one = episode(*[0.0] * turns)
+    played = episode(*[0.0] * turns)
     for buffer in ({"overlong_tokens": 40}, {"overlong_turns": 4}, {"overlong_tokens": 40, "overlong_turns": 1}):
-        reward, of_turns = shaped(one, overlong_penalty=2.0, **buffer)
+        reward, of_turns = shaped(played, overlong_penalty=2.0, **buffer)
         assert (reward, of_turns) == (-2 * penalty, [*[0.0] * (turns - 1), -2 * penalty])
 
 
@@ -66,22 +66,22 @@ def test_an_episode_that_its_limit_ended_has_the_whole_penalty():
         (Ending.CONTEXT_LIMIT, "overlong_tokens", "overlong_turns"),
         (Ending.TURN_LIMIT, "overlong_turns", "overlong_tokens"),
     ):
-        one = episode(0.0, 0.0, ending=ending)
-        assert shaped(one, **{key: 1})[0] == -1.0
-        assert shaped(one, **{other: 1})[0] == 0.0
+        played = episode(0.0, 0.0, ending=ending)
+        assert shaped(played, **{key: 1})[0] == -1.0
+        assert shaped(played, **{other: 1})[0] == 0.0
 
 
 def test_an_episode_is_as_long_as_its_longest_segment():
-    one = episode(*[0.0] * 8)
-    folded = replace(one, turns=[replace(turn, segment=at // 4, tokens=one.turns[at % 4].tokens)
-                                 for at, turn in enumerate(one.turns)])  # fmt: skip
-    assert shaped(one, overlong_tokens=40)[0] == -0.5
+    played = episode(*[0.0] * 8)
+    folded = replace(played, turns=[replace(turn, segment=at // 4, tokens=played.turns[at % 4].tokens)
+                                 for at, turn in enumerate(played.turns)])  # fmt: skip
+    assert shaped(played, overlong_tokens=40)[0] == -0.5
     assert shaped(folded, overlong_tokens=40)[0] == 0.0
 
 
 def test_scale_and_penalties():
-    one = episode(0.0, 0.5, invalid=(0,))
-    assert shaped(one, scale=3.0, invalid_action_penalty=0.2) == (1.5 - 0.1, [-0.2, 1.5])
+    played = episode(0.0, 0.5, invalid=(0,))
+    assert shaped(played, scale=3.0, invalid_action_penalty=0.2) == (1.5 - 0.1, [-0.2, 1.5])
 
 
 EIGHTHS = st.integers(0, 8).map(lambda eighths: eighths / 8)
@@ -100,13 +100,15 @@ def test_rewards_relative_to_those_of_their_environment_so_far(rewards, cut):
     assert after.moments == before.moments
     after.observe(episodes[cut:])
     for env in {env for env, _ in rewards}:
-        own = [one for one in episodes if one.env == env]
-        values = [after.shaped(one, LIMIT).reward for one in own]
-        assert values == pytest.approx([whole.shaped(one, LIMIT).reward for one in own], abs=1e-3)
+        own = [played for played in episodes if played.env == env]
+        values = [after.shaped(played, LIMIT).reward for played in own]
+        assert values == pytest.approx([whole.shaped(played, LIMIT).reward for played in own], abs=1e-3)
         assert sum(values) == pytest.approx(0, abs=1e-3)
-        if len({one.reward for one in own}) > 1:
+        if len({played.reward for played in own}) > 1:
             assert sum(value**2 for value in values) / len(own) == pytest.approx(1, abs=0.05)
-            differences = [after.shaped(one, LIMIT).turns[1].reward - after.shaped(one, LIMIT).reward for one in own]
+            differences = [
+                after.shaped(played, LIMIT).turns[1].reward - after.shaped(played, LIMIT).reward for played in own
+            ]
             assert differences == pytest.approx([differences[0]] * len(own)), "the mean is not taken from any turn"
 
 
@@ -116,8 +118,8 @@ class OneStep:
     response_tokens = LIMIT
 
     def __init__(self, *episodes):
-        self.rollouts = [Rollout(episode=one, group="g", kept=[str(at)], values=[0.0] * len(one.turns))
-                         for at, one in enumerate(episodes)]  # fmt: skip
+        self.rollouts = [Rollout(episode=played, group="g", kept=[str(at)], values=[0.0] * len(played.turns))
+                         for at, played in enumerate(episodes)]  # fmt: skip
 
     def batches(self, number, **_):
         yield self.rollouts
@@ -145,7 +147,7 @@ def test_credit_has_the_shaped_rewards():
     run, metrics = learnt(RLOO(GroupConfig(**keys)), *TWO)
     assert run.asked("advantage") == pytest.approx([-0.05, 0.05])
     assert (metrics["shaping/reward"], metrics["diagnostics/gradient_share"]) == (pytest.approx(-0.025), 1.0)
-    assert [one.episode.reward for one in run.rollouts] == [0.0, 0.0], "the run's own episodes stay as they are"
+    assert [rollout.episode.reward for rollout in run.rollouts] == [0.0, 0.0], "the run's own episodes stay as they are"
     turns = learnt(PPO(PPOConfig(level=Level.TURN, lam=0.0, **keys)), *TWO)[0].asked("advantage")
     unit = 1 / math.sqrt((0.75**2 + 3 * 0.25**2) * 10 / 39)  # whitened over four turns of ten tokens
     worse, others = pytest.approx(-0.75 * unit, rel=1e-4), pytest.approx(0.25 * unit, rel=1e-4)

@@ -23,23 +23,23 @@ def episode(*lengths, segments=(), calls=()):
 
 
 def test_each_segment_of_a_rollout_is_a_row():
-    one, examples = episode(1, 1, segments=(0, 1)), [Example([1, 2], [0.0, 1.0]), Example([3, 4], [0.0, 1.0])]
+    played, examples = episode(1, 1, segments=(0, 1)), [Example([1, 2], [0.0, 1.0]), Example([3, 4], [0.0, 1.0])]
     streams = {"advantage": [1.0, 2.0]}
-    assert Rollout(episode=one, segments=examples).rows(streams) == [
-        Row(examples[0], streams, one, 0), Row(examples[1], streams, one, 1),
+    assert Rollout(episode=played, segments=examples).rows(streams) == [
+        Row(examples[0], streams, played, 0), Row(examples[1], streams, played, 1),
     ]  # fmt: skip
-    assert Rollout(episode=one, kept=["u_0_0", "u_0_1"]).rows({}) == [
-        Row("u_0_0", {}, one, 0),
-        Row("u_0_1", {}, one, 1),
+    assert Rollout(episode=played, kept=["u_0_0", "u_0_1"]).rows({}) == [
+        Row("u_0_0", {}, played, 0),
+        Row("u_0_1", {}, played, 1),
     ]
-    assert Rollout(episode=one).rows({}) == [], "it does not count"
+    assert Rollout(episode=played).rows({}) == [], "it does not count"
 
 
 def test_the_streams_of_an_update():
-    one, tokens = episode(1, 1), Example([1, 2, 3], [0.0, 1.0, 1.0])
+    played, tokens = episode(1, 1), Example([1, 2, 3], [0.0, 1.0, 1.0])
     rows = [
-        Row(tokens, {"advantage": 1.0, "teacher": PerToken([0.0, 1, 2])}, one),
-        Row(tokens, {"advantage": [1.0, 2.0], "teacher": 0.5}, one),
+        Row(tokens, {"advantage": 1.0, "teacher": PerToken([0.0, 1, 2])}, played),
+        Row(tokens, {"advantage": [1.0, 2.0], "teacher": 0.5}, played),
     ]
     assert streams_of(rows) == {"advantage", "teacher"}
 
@@ -94,7 +94,7 @@ def test_whitening_counts_a_turn_once_and_no_replayed_one():
 
 
 def test_advantages_are_noted_for_each_turn():
-    one, other, out = episode(1, 1), episode(1, 1), episode(1, 1)
-    note_advantages([Row("a", {"advantage": [0.25, 0.5]}, one), Row("b", {"advantage": -0.75}, other)])
+    played, other, out = episode(1, 1), episode(1, 1), episode(1, 1)
+    note_advantages([Row("a", {"advantage": [0.25, 0.5]}, played), Row("b", {"advantage": -0.75}, other)])
     note_advantages([Row("c", {"cross_entropy": 1.0}, out), Row("d", {"advantage": PerToken([1.0, 2.0])}, out)])
-    assert [each.advantages for each in (one, other, out)] == [[0.25, 0.5], [-0.75, -0.75], []]
+    assert [each.advantages for each in (played, other, out)] == [[0.25, 0.5], [-0.75, -0.75], []]
