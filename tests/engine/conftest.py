@@ -41,7 +41,7 @@ mlp: 16
 def tuned(algorithm: type[AlgorithmConfig]) -> str:
     """Settings of an algorithm in an experiment with a toy environment."""
     keys = {"steps": 2, "tasks_per_step": 4, "samples_per_task": 2}
-    keys |= {one.name: 4 for one in fields(algorithm) if one.name.startswith("mini_batch")}
+    keys |= {key.name: 4 for key in fields(algorithm) if key.name.startswith("mini_batch")}
     return "\n".join(["# @package algorithm", *(f"{key}: {value}" for key, value in keys.items())])
 
 

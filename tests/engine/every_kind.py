@@ -31,22 +31,22 @@ class EveryKind(OnlineAlgorithm[EveryKindConfig]):
 
     def unit(self, run: Run, number: int) -> Metrics:
         config, metrics = self.config, dict[str, float]()
-        rollouts = [one for one in run.rollouts(run.requests(number), "rollouts") if one.segments]
-        advantages = relative([one.episode.reward for one in rollouts], by_std=True)
+        rollouts = [rollout for rollout in run.rollouts(run.requests(number), "rollouts") if rollout.segments]
+        advantages = relative([rollout.episode.reward for rollout in rollouts], by_std=True)
         best, worst = (rollouts[advantages.index(most(advantages))] for most in (max, min))
         for batch in run.batches(number):
             metrics |= run.learn([imitation(best.segments[0], 0.5, 0.1)], CROSS_ENTROPY, lr=config.lr, mini_batch=1)
-            rewards = relative([one.episode.reward for one in batch], by_std=True)
+            rewards = relative([rollout.episode.reward for rollout in batch], by_std=True)
             rows = [
-                row for one, reward in zip(batch, rewards, strict=True)
-                for row in one.rows({"advantage": [reward] * len(one.episode.turns), "observation": 0.1})
+                row for rollout, reward in zip(batch, rewards, strict=True)
+                for row in rollout.rows({"advantage": [reward] * len(rollout.episode.turns), "observation": 0.1})
             ]  # fmt: skip
             metrics |= run.learn(rows, Turn(ClippedConfig()), lr=config.lr, mini_batch=4, epochs=2)
         pair = [*best.rows({}), *worst.rows({})]
         metrics |= run.learn(pair, Preference(PreferenceConfig()), lr=config.lr, mini_batch=1)
         rows = []
-        for one, advantage in zip(rollouts, advantages, strict=True):
-            (tokens,) = one.segments
-            rows += one.rows({"advantage": PerToken([advantage] * len(tokens.input_ids)), "observation": 0.1})
+        for rollout, advantage in zip(rollouts, advantages, strict=True):
+            (tokens,) = rollout.segments
+            rows += rollout.rows({"advantage": PerToken([advantage] * len(tokens.input_ids)), "observation": 0.1})
         found = run.learn(rows, Vanilla(VanillaConfig(entropy=0.01)), lr=config.lr, mini_batch=8, epochs=2)
         return metrics | {f"every_kind/{name.partition('/')[2]}": value for name, value in found.items()}

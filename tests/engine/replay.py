@@ -73,7 +73,7 @@ def extra_fields(episode: dict[str, Any], row: dict[str, Any], last: bool) -> di
 
 def _renamed(recorded: Any) -> Any:
     if isinstance(recorded, list):
-        return [_renamed(one) for one in recorded]
+        return [_renamed(part) for part in recorded]
     if isinstance(recorded, dict):
         return {RENAMED.get(key, key): _renamed(value) for key, value in recorded.items()}
     return recorded
@@ -245,7 +245,7 @@ def _numbers(key: str, uids: Sequence[str]) -> tuple[int, ...]:
 
 def _told(recorded: Any) -> Any:
     if isinstance(recorded, (list, tuple)):
-        return [_told(one) for one in recorded]
+        return [_told(part) for part in recorded]
     if isinstance(recorded, dict):
         return {key: _told(value) for key, value in recorded.items() if key not in UNTOLD}
     return recorded

@@ -20,10 +20,10 @@ class SecondModel(Distill):
         if number == 1 and os.environ.get("KILLED"):
             raise SystemExit("killed")
         metrics = super().unit(run, number)
-        found = [one for one in run.rollouts(run.requests(number), "rollouts") if one.segments]
+        found = [rollout for rollout in run.rollouts(run.requests(number), "rollouts") if rollout.segments]
         pairs = []
         for group in groups(found):
-            best, worst = (of(group, key=lambda one: one.episode.reward) for of in (max, min))
+            best, worst = (of(group, key=lambda rollout: rollout.episode.reward) for of in (max, min))
             if best.episode.reward > worst.episode.reward:
                 pairs += [*best.rows({}), *worst.rows({})]
         before = run.score(pairs, by="prm", name="prm", read=True, entropy=True)

@@ -67,7 +67,7 @@ def test_one_launch_is_as_row_by_row(kernel, window, scaling):
         )  # fmt: skip
         found.append([out, *torch.autograd.grad(out.square().sum(), given)])
     assert len(kernel) == 1 and found[0][0].shape == (1, sum(SIZES), 4, 8)
-    assert all(torch.allclose(one, other, atol=1e-5) for one, other in zip(*found, strict=True))
+    assert all(torch.allclose(value, other, atol=1e-5) for value, other in zip(*found, strict=True))
 
 
 @pytest.mark.parametrize("attend", [attention.attend, attention.attend_at_once])
@@ -141,4 +141,4 @@ def test_a_model_has_one_launch_a_layer(kernel, recomputed):
         network(torch.arange(sum(SIZES))[None], position_ids=positions, **rows).logits.square().mean().backward()
         found.append([weight.grad for weight in network.parameters()])
     assert len(kernel) == 3 * (1 + recomputed)
-    assert all(torch.allclose(one, other, atol=1e-6) for one, other in zip(*found, strict=True))
+    assert all(torch.allclose(value, other, atol=1e-6) for value, other in zip(*found, strict=True))

@@ -30,10 +30,10 @@ class Queue:
     def finish(self, uid):
         self.tags[uid] = {**self.tags[uid], "status": "finished"}
         for session in range(2):
-            one = Episode(
+            episode = Episode(
                 env="e", item_id=uid, ending=Ending.TERMINATED, reward=float(session), success=False, max_turns=9
             )
-            self.tags[f"{uid}_{session}_0"], self.episodes[f"{uid}_{session}_0"] = {"status": "success"}, one
+            self.tags[f"{uid}_{session}_0"], self.episodes[f"{uid}_{session}_0"] = {"status": "success"}, episode
 
     def look(self):
         self.looks += 1
@@ -66,14 +66,14 @@ class Queue:
 
 @pytest.fixture
 def queue(monkeypatch):
-    one = Queue()
-    one.clock = SimpleNamespace(now=0.0, pauses=[])
+    queue = Queue()
+    queue.clock = SimpleNamespace(now=0.0, pauses=[])
     for name in ("kv_list", "kv_clear", "kv_batch_get"):
-        monkeypatch.setattr(tq, name, getattr(one, name))
-    monkeypatch.setattr(tq, "get_client", lambda: one)
-    monkeypatch.setattr(buffers.time, "process_time", lambda: one.clock.now)
-    monkeypatch.setattr(buffers.time, "sleep", one.clock.pauses.append)
-    return one
+        monkeypatch.setattr(tq, name, getattr(queue, name))
+    monkeypatch.setattr(tq, "get_client", lambda: queue)
+    monkeypatch.setattr(buffers.time, "process_time", lambda: queue.clock.now)
+    monkeypatch.setattr(buffers.time, "sleep", queue.clock.pauses.append)
+    return queue
 
 
 def buffer():
@@ -83,21 +83,21 @@ def buffer():
 def test_episodes_are_read_while_others_run_and_each_once(queue):
     queue.submit("a", "b", "c")
     queue.on_look = {1: ["b"], 3: ["a"], 4: ["c"]}
-    one = buffer()
-    batch, _ = one.sample(1, "train", 3)
+    early = buffer()
+    batch, _ = early.sample(1, "train", 3)
     assert queue.read == [(1, ["b"]), (3, ["a"]), (4, ["c"])]
-    found = one.take_episodes()
+    found = early.take_episodes()
     assert {key: episode.item_id for key, episode in found.items()} == {
         f"{uid}_{session}": uid for uid in "abc" for session in (0, 1)
     }
-    assert sorted(batch.keys) == sorted(f"{key}_0" for key in found) and not one._early
+    assert sorted(batch.keys) == sorted(f"{key}_0" for key in found) and not early._early
 
 
 def test_rows_are_listed_first_and_last_and_between_only_prompts_that_run_are_asked_for(queue):
     queue.submit("a", "b", "c")
     queue.on_look = {2: ["b"], 4: ["a"], 5: ["c"]}
-    one = buffer()
-    batch, _ = one.sample(1, "train", 3)
+    early = buffer()
+    batch, _ = early.sample(1, "train", 3)
     assert (queue.listed, queue.asked) == ([1, 5], [2, 3, 4, 5])
     assert sorted(batch.keys) == sorted(f"{uid}_{session}_0" for uid in "abc" for session in (0, 1))
 
@@ -105,46 +105,46 @@ def test_rows_are_listed_first_and_last_and_between_only_prompts_that_run_are_as
 def test_prompts_that_start_between_two_batches_are_seen(queue):
     queue.submit("a")
     queue.on_look = {2: ["a"], 4: ["b"]}
-    one = buffer()
-    one.sample(1, "train", 1)
+    early = buffer()
+    early.sample(1, "train", 1)
     queue.submit("b")
-    batch, _ = one.sample(1, "train", 1)
+    batch, _ = early.sample(1, "train", 1)
     assert sorted(batch.keys) == ["b_0_0", "b_1_0"]
 
 
 def test_where_a_prompt_is_gone_all_are_listed_again(queue):
     queue.submit("a", "b", "c")
-    one = buffer()
-    one._sync_metadata_from_transfer_queue()
-    one._wait_for_next_poll("train", 0.0)
+    early = buffer()
+    early._sync_metadata_from_transfer_queue()
+    early._wait_for_next_poll("train", 0.0)
     del queue.tags["a"]
     queue.finish("b")
-    one._sync_metadata_from_transfer_queue()
-    assert (one.running_keys["train"], one.finished_keys["train"]) == ({"c"}, {"b"})
-    assert sorted(one.partitions["train"]) == ["b_0_0", "b_1_0"]
+    early._sync_metadata_from_transfer_queue()
+    assert (early.running_keys["train"], early.finished_keys["train"]) == ({"c"}, {"b"})
+    assert sorted(early.partitions["train"]) == ["b_0_0", "b_1_0"]
 
 
 def test_a_group_given_up_before_its_rows_were_listed_leaves_none(queue):
     queue.submit("a", "b")
-    one = buffer()
-    one._sync_metadata_from_transfer_queue()
-    one._wait_for_next_poll("train", 0.0)
+    early = buffer()
+    early._sync_metadata_from_transfer_queue()
+    early._wait_for_next_poll("train", 0.0)
     queue.finish("a")
-    one._sync_metadata_from_transfer_queue()
-    assert one.finished_keys["train"] == {"a"} and not one.partitions["train"]
-    one._clear_groups("train", {"a"})
+    early._sync_metadata_from_transfer_queue()
+    assert early.finished_keys["train"] == {"a"} and not early.partitions["train"]
+    early._clear_groups("train", {"a"})
     assert list(queue.tags) == ["b"]
 
 
 def test_episodes_of_a_group_that_is_given_up_are_forgotten(queue):
     queue.submit("a", "b")
     queue.finish("a")
-    one = buffer()
-    one._sync_metadata_from_transfer_queue()
-    one._wait_for_next_poll("train", 0.0)
-    assert set(one._early) == {"a_0", "a_1"}
-    one._clear_groups("train", {"a"})
-    assert not one._early
+    early = buffer()
+    early._sync_metadata_from_transfer_queue()
+    early._wait_for_next_poll("train", 0.0)
+    assert set(early._early) == {"a_0", "a_1"}
+    early._clear_groups("train", {"a"})
+    assert not early._early
 
 
 @pytest.mark.parametrize(("look_s", "pause"), [(0.0, 0.02), (0.0001, 0.02), (0.001, 0.099), (0.2, 1.0)])

@@ -91,7 +91,9 @@ def test_what_verl_stores_is_data(tmp_path):
         optimizer.state.clear()
         with only_data(str(tmp_path)):
             manager.load_checkpoint(str(tmp_path))
-        assert all(torch.equal(one.to_local(), was) for one, was in zip(network.parameters(), before, strict=True))
+        assert all(
+            torch.equal(weight.to_local(), was) for weight, was in zip(network.parameters(), before, strict=True)
+        )
         assert len(optimizer.state) == len(before)
         assert (numpy.random.random(), random.random(), torch.rand(1)) == drawn
     finally:

@@ -379,8 +379,8 @@ def test_the_rows_of_a_prompt_have_what_verls_own_have(monkeypatch):
 
     theirs = AgentLoopWorkerTQ.__ray_metadata__.modified_class
     found, wanted = (
-        [name for name in inspect.signature(one._run_prompt).parameters if name != "_ray_trace_ctx"]
-        for one in (EarlyWorker, theirs)
+        [name for name in inspect.signature(worker._run_prompt).parameters if name != "_ray_trace_ctx"]
+        for worker in (EarlyWorker, theirs)
     )
     assert found == wanted
     puts = []
@@ -430,7 +430,7 @@ def test_the_rows_of_a_prompt_have_what_verls_own_have(monkeypatch):
     verls.distillation_enabled = False
     for session, outputs in enumerate(episodes):
         asyncio.run(verls._agent_loop_postprocess(outputs, False, **prompt, session_id=session))
-    assert [key for one in puts for key in one["keys"]] == ours["keys"]
+    assert [key for put in puts for key in put["keys"]] == ours["keys"]
     added = {
         "own_tokens": [3, 2, 4],
         "own_by_third": [[0, 3, 0], [0, 2, 0], [0, 4, 0]],
@@ -438,8 +438,8 @@ def test_the_rows_of_a_prompt_have_what_verls_own_have(monkeypatch):
         "num_turns": [3] * 3,
     }
     assert {name: [tag.pop(name) for tag in ours["tags"]] for name in added} == added
-    assert [tag for one in puts for tag in one["tags"]] == ours["tags"]
-    rows = [row for one in puts for row in one["fields"]]
+    assert [tag for put in puts for tag in put["tags"]] == ours["tags"]
+    rows = [row for put in puts for row in put["fields"]]
     for name in sorted(ours["fields"].keys()):
         for own, row in zip(ours["fields"], rows, strict=True):
             if isinstance(own[name], torch.Tensor):
@@ -577,7 +577,7 @@ def test_failed_episodes_leave_the_batch_and_are_counted(monkeypatch):
     kept = ["a_0_0", "c_0_0", "c_0_1"]  # c was folded: two samples, one episode
     batch = buffer._materialize_batch("train", [*"abc"], {})
     assert (batch.keys, batch.tags, cleared) == (kept, [{"of": key} for key in kept], [("train", ["b_0_0"])])
-    assert [one.ending for one in buffer.take_episodes().values()] == list(endings.values())
+    assert [episode.ending for episode in buffer.take_episodes().values()] == list(endings.values())
     assert buffer.take_episodes() == {}
     with pytest.raises(NothingToLearn, match="all 1 episodes"):
         buffer._materialize_batch("train", ["b"], {})

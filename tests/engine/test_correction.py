@@ -55,23 +55,23 @@ def test_none_weighs_and_rejects_nothing():
 @pytest.mark.parametrize("overrides", [("algorithm.correction=tis",), ("engine.mode=colocate_async",)])
 def test_tis_cuts_the_weight_of_a_token(overrides):
     weights, kept = corrected(*overrides)
-    assert weights == weighted([[min(one, 2.0) for one in row] for row in RATIOS]) and all(kept)
+    assert weights == weighted([[min(ratio, 2.0) for ratio in row] for row in RATIOS]) and all(kept)
     weights, _ = corrected(*overrides, "algorithm.correction.cap=1.1")
-    assert weights == weighted([[min(one, 1.1) for one in row] for row in RATIOS])
+    assert weights == weighted([[min(ratio, 1.1) for ratio in row] for row in RATIOS])
 
 
 def test_icepop_gives_a_weight_of_0_outside_the_bounds():
     weights, kept = corrected("algorithm.correction=icepop")
-    assert weights == weighted([[one if 0.5 <= one <= 5 else 0.0 for one in row] for row in RATIOS]) and all(kept)
+    assert weights == weighted([[ratio if 0.5 <= ratio <= 5 else 0.0 for ratio in row] for row in RATIOS]) and all(kept)
     weights, _ = corrected("algorithm.correction=icepop", "algorithm.correction.bounds=[0.3,1.3]")
-    assert weights == weighted([[one if 0.3 <= one <= 1.3 else 0.0 for one in row] for row in RATIOS])
+    assert weights == weighted([[ratio if 0.3 <= ratio <= 1.3 else 0.0 for ratio in row] for row in RATIOS])
 
 
 def test_mis_weighs_and_rejects_sequences_by_their_product():
     weights, kept = corrected("algorithm.correction=mis")
     products = [prod(row) for row in RATIOS]
-    assert kept == [0.5 <= one <= 2 for one in products] == [True, True, False, False]
-    assert weights[:2] == weighted([[one] * 3 for one in products[:2]])
+    assert kept == [0.5 <= product <= 2 for product in products] == [True, True, False, False]
+    assert weights[:2] == weighted([[product] * 3 for product in products[:2]])
     _, kept = corrected("algorithm.correction=mis", "algorithm.correction.bounds=[0.3,1.5]")
     assert kept == [True, False, False, True], "a bound of the ratio, not of its inverse"
 

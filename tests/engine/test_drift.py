@@ -115,7 +115,7 @@ def test_they_are_verls(name, seed):
     for field, of_verl in (("old_log_probs", rows), (drift.WEIGHTS, corrected), (drift.KEPT, corrected)):
         if field in fields[0]:
             theirs = of_verl["response_mask" if field == drift.KEPT else field]
-            own = [row for one in fields for row in one[field].unbind()]
+            own = [row for batch in fields for row in batch[field].unbind()]
             for row, mine in zip(theirs, own, strict=True):
                 assert mine.dtype == row.dtype and torch.equal(row[: len(mine)], mine), field
     assert (drift.WEIGHTS in fields[0], drift.KEPT in fields[0]) == (name in ("tis", "icepop", "mis"),

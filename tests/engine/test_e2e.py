@@ -147,12 +147,14 @@ def check_export(run: Path, out: Path) -> None:
     assert played["envs"]["maze"]["success"]["value"] == greedy["success"]
 
     def replies(file: Path) -> dict[str, list[str]]:
-        found = [one for one in episode_store.read(file) if one.tags.get("decoding", "greedy") == "greedy"]
-        return {one.item_id: [turn.response for turn in one.turns] for one in found if one.env == "maze"}
+        found = [episode for episode in episode_store.read(file) if episode.tags.get("decoding", "greedy") == "greedy"]
+        return {
+            episode.item_id: [turn.response for turn in episode.turns] for episode in found if episode.env == "maze"
+        }
 
     before = replies(next((run / "episodes").glob("val_bc_step*.parquet")))
     after = replies(out / "evaluated" / "episodes" / "evaluation.parquet")
-    assert len({reply for one in after.values() for reply in one}) > 2
+    assert len({reply for replies in after.values() for reply in replies}) > 2
     same = sum(before[item] == after[item] for item in after)
     assert len(after) == 8 and same >= 7, "one of them may meet two tokens that are equally likely"
 
@@ -179,10 +181,10 @@ def test_episodes_of_more_tokens_than_the_context(tmp_path: Path) -> None:
         folder = tmp_path / "runs" / f"smoke-{word}-seed0"
         rows = check_run(folder, ["bc", word])
         names = sorted({file.name.partition(".")[0] for file in (folder / "episodes").iterdir()})
-        played = [one for name in names for one in episode_store.read(folder / "episodes" / f"{name}.parquet")]
-        longest = max(played, key=lambda one: one.response_tokens)
+        played = [episode for name in names for episode in episode_store.read(folder / "episodes" / f"{name}.parquet")]
+        longest = max(played, key=lambda episode: episode.response_tokens)
         assert longest.segments > 1 and longest.response_tokens > 160
-        assert any(turn.notes for one in played for turn in one.turns)
+        assert any(turn.notes for episode in played for turn in episode.turns)
         if word == "agentevol":
             continue
         for row in check_policy_steps(rows):
@@ -216,9 +218,9 @@ def test_tasks_that_do_not_fit_into_the_prompt_are_counted_named_and_left_out(tm
     found = summary(folder)
     assert "instruction and first observation of" in done.stdout and "are left out" in done.stdout
     names = dict.fromkeys(file.name.partition(".")[0] for file in (folder / "episodes").glob("step*"))
-    played = [one for name in names for one in episode_store.read(folder / "episodes" / f"{name}.parquet")]
+    played = [episode for name in names for episode in episode_store.read(folder / "episodes" / f"{name}.parquet")]
     assert len(played) == 2 * 96, "as many as were asked for"
-    lost = [one.item_id for one in played if one.ending.value == "prompt_limit"]
+    lost = [episode.item_id for episode in played if episode.ending.value == "prompt_limit"]
     assert found["errors"].get("prompt_limit", 0) == len(lost) and len(lost) == len(set(lost))
     assert set(lost) <= set(found["left_out"]) and len(found["left_out"]) > len(lost)
 
@@ -254,7 +256,7 @@ def test_a_pretrained_model_learns(tmp_path: Path) -> None:
     folder = tmp_path / "run"
     train(folder, "experiment=smollm2", "model.train_layers=15", "envs.textcraft.demonstrations=9",
           "envs.maze.demonstrations=3", "cloning.epochs=2", "algorithm.steps=1", "algorithm.tasks_per_step=4",
-          "run.control=false", f"run.cache={tmp_path}/cloned", *(f"envs.{one}.n=2" for one in panels))  # fmt: skip
+          "run.control=false", f"run.cache={tmp_path}/cloned", *(f"envs.{panel}.n=2" for panel in panels))  # fmt: skip
     found = summary(folder)
     assert [stage["name"] for stage in found["stages"]] == ["bc", "agentevol"]
     first, second = (row for row in metrics(folder) if "stage/bc" in row and "supervised/loss" in row)

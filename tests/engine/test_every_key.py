@@ -79,7 +79,7 @@ def draws(config: Config) -> Any:
     for step in range(1, 7):
         drawn = mixture.draw(step, 8, 4)
         found.append([drawn, mixture.metrics(), [curriculum.max_turns(env, step) for env in config.envs]])
-        episodes = [outcome(one.task, sample, step) for one in drawn for sample in range(one.samples)]
+        episodes = [outcome(draw.task, sample, step) for draw in drawn for sample in range(draw.samples)]
         mixture.observe(episodes)
         curriculum.observe(episodes)
     return found
@@ -88,8 +88,10 @@ def draws(config: Config) -> Any:
 def evaluations(config: Config) -> Any:
     """The panels, with what is done with them, and the names of the stages."""
     run = Resolved(config)
-    panels = {env: {label: one.item_ids for label, one in own.items()} for env, own in run.panels.items()}
-    asked = {env: {label: (one.samples, one.role) for label, one in w.panels.items()} for env, w in config.envs.items()}
+    panels = {env: {label: panel.item_ids for label, panel in own.items()} for env, own in run.panels.items()}
+    asked = {
+        env: {label: (panel.samples, panel.role) for label, panel in w.panels.items()} for env, w in config.envs.items()
+    }
     return panels, asked, stages.stage_names(run)
 
 
@@ -207,17 +209,17 @@ class Recorder:
     def requests(self, number: int) -> list[Request]:
         config: Any = self.config.algorithm
         drawn = self.mixture.draw(number, config.tasks_per_step, config.samples_per_task)
-        return [self.request(number, one.task, samples=one.samples) for one in drawn]
+        return [self.request(number, draw.task, samples=draw.samples) for draw in drawn]
 
     def request(self, number: int, task: Any, **keys: Any) -> Request:
         return Request(**{"task": task, "max_turns": self.curriculum.max_turns(task.env, number + 1), **keys})
 
     def rollouts(self, requests: Sequence[Request], label: str, *, resumable: bool = False) -> list[Rollout]:
-        self.asked.append([repr(one) for one in requests])
+        self.asked.append([repr(request) for request in requests])
         found = [
-            Rollout(episode=replace(outcome(one.task, next(self.numbers), 1, replays(one)), tags=dict(one.tags)),
+            Rollout(episode=replace(outcome(own.task, next(self.numbers), 1, replays(own)), tags=dict(own.tags)),
                     segments=[TOKENS], group=f"{place}", values=[0.3, 0.2, 0.1])
-            for place, one in enumerate(requests) for _ in range(one.samples)
+            for place, own in enumerate(requests) for _ in range(own.samples)
         ]  # fmt: skip
         for sample, rollout in enumerate(found):
             for number, turn in enumerate(rollout.episode.turns):
@@ -279,7 +281,7 @@ class Recorder:
 
 def replays(request: Request) -> list[str]:
     """What a request replays."""
-    return [] if request.prefix is None else [one.text for one in request.prefix.responses]
+    return [] if request.prefix is None else [response.text for response in request.prefix.responses]
 
 
 def reads(module: ModuleType) -> Callable[[str], bool]:
@@ -642,8 +644,8 @@ OF_MIXTURES: dict[str, dict[str, Entry]] = {
 
 def keys(node: Any, prefix: str = "") -> Iterator[str]:
     """The dotted keys below a node of the tree; a mapping that is no block is one key."""
-    for one in fields(node):
-        value, key = getattr(node, one.name), f"{prefix}{one.name}"
+    for field in fields(node):
+        value, key = getattr(node, field.name), f"{prefix}{field.name}"
         if is_dataclass(value):
             yield from keys(value, f"{key}.")
         elif isinstance(value, dict) and value and all(is_dataclass(block) for block in value.values()):
@@ -730,8 +732,8 @@ def declared() -> Iterator[tuple[str, str, str]]:
     for group, (tables, kinds, _) in CHOICES.items():
         for name, table in tables.items():
             for key, entry in table.items():
-                if (one := (declaring(kinds()[name].Config, key.partition(".")[0]), key, entry)) not in seen:
-                    seen.add(one)
+                if (declared := (declaring(kinds()[name].Config, key.partition(".")[0]), key, entry)) not in seen:
+                    seen.add(declared)
                     yield group, name, key
 
 
@@ -749,7 +751,9 @@ def test_a_key_of_a_choice(group, name, key):
 def test_every_key_is_operational_or_part_of_what_the_run_is(algorithm):
     config = recipes.load(["experiment=counter", f"algorithm={algorithm}"])
     kept = {*leaves(OmegaConf.to_container(OmegaConf.create(recipes.identity(config))))}
-    operational = {key for key in keys(config) if not any(one == key or one.startswith(f"{key}.") for one in kept)}
+    operational = {
+        key for key in keys(config) if not any(prefix == key or prefix.startswith(f"{key}.") for prefix in kept)
+    }
     online = {"algorithm.steps"} if isinstance(config.algorithm, OnlineConfig) else set()
     assert operational == online | {
         "envs.counter.host", "rollout.workers", "profile", "budget.episodes", "budget.tokens", "budget.updates",

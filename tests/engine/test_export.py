@@ -115,18 +115,18 @@ def test_shards_become_whole_again(model, tmp_path, ranks, replicas):
 
 def test_an_exported_folder_is_the_model(model, run, tmp_path):
     out = export(find(str(run)), tmp_path / "out")
-    loaded, original = (AutoModelForCausalLM.from_pretrained(one) for one in (out, model))
+    loaded, original = (AutoModelForCausalLM.from_pretrained(folder) for folder in (out, model))
     assert loaded.dtype == torch.float32
     weights = original.state_dict()
     assert all(torch.equal(tensor, weights[name]) for name, tensor in loaded.state_dict().items())
     assert loaded.get_input_embeddings().weight is loaded.get_output_embeddings().weight
-    tokenizer, known = (AutoTokenizer.from_pretrained(one) for one in (out, model))
+    tokenizer, known = (AutoTokenizer.from_pretrained(folder) for folder in (out, model))
     said = [{"role": "user", "content": "Count to 3."}]
     assert tokenizer.apply_chat_template(said) == known.apply_chat_template(said)
     assert GenerationConfig.from_pretrained(out).eos_token_id == known.eos_token_id
     facts = json.loads((out / "agentgym_rl.json").read_text())
     assert (facts["run"], facts["step"], facts["seed"], facts["dtype"]) == ("one", 4, 5, "float32")
-    assert [one.name for one in tmp_path.iterdir() if "tmp" in one.name] == []
+    assert [path.name for path in tmp_path.iterdir() if "tmp" in path.name] == []
 
 
 def test_weights_can_be_rounded(run, tmp_path):

@@ -195,7 +195,7 @@ def test_what_is_drawn_in_their_place(toy_recipes):
     assert drawn(1) == first
     assert drawn(2) != first != drawn(1, number=2)
     expected = Resolved(config).mixture.draw(2 + REDRAW, 6, config.algorithm.samples_per_task)
-    assert [item for item, _ in first] == [str(one.task) for one in expected]
+    assert [item for item, _ in first] == [str(draw.task) for draw in expected]
 
 
 def test_requests_of_a_step_can_be_planned(toy_recipes):

@@ -54,8 +54,8 @@ def test_every_rollout_worker_gets_every_tensor():
         with ThreadPoolExecutor(4) as pool:
             sending = [pool.submit(actor, number) for number in range(2)]
             got = list(pool.map(rollout, range(2), timeout=60))
-            for one in sending:
-                one.result(60)
+            for sent in sending:
+                sent.result(60)
         for found in got:
             assert list(found) == list(WEIGHTS)
             for name, weight in WEIGHTS.items():

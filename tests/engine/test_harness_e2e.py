@@ -44,13 +44,13 @@ def test_harnesses_are_learned_from_on_two_workers_with_a_vllm_replica_each(tmp_
     found = summary(folder)
     assert found["errors"] == {}
     files = sorted({file.name.partition(".")[0] for file in (folder / "episodes").glob("step*")})
-    played = [one for name in files for one in episode_store.read(folder / "episodes" / f"{name}.parquet")]
-    trained = [one for one in played if one.env in PARTS]
-    assert all(one.ending.counts for one in trained)
+    played = [episode for name in files for episode in episode_store.read(folder / "episodes" / f"{name}.parquet")]
+    trained = [episode for episode in played if episode.env in PARTS]
+    assert all(episode.ending.counts for episode in trained)
     for name in PARTS:
-        own = [one for one in trained if one.env == name]
-        assert len(own) == 4 and len({one.reward for one in own}) > 1
-        assert all(turn.pieces and len(turn.pieces) == len(turn.log_probs) for one in own for turn in one.turns)
+        own = [episode for episode in trained if episode.env == name]
+        assert len(own) == 4 and len({episode.reward for episode in own}) > 1
+        assert all(turn.pieces and len(turn.pieces) == len(turn.log_probs) for episode in own for turn in episode.turns)
         result = found["stages"][-1]["panels"]["test"][name]["greedy"]
         assert (result["n"], result["error_rate"]) == (1, 0)
     assert sorted(path.name for path in (folder / "checkpoints/global_step_3/actor").glob("model_*")) == [

@@ -70,12 +70,14 @@ def test_a_sharded_model_takes_over_adapters(adapted):
     try:
         mesh = init_device_mesh("cpu", (1,))
         state = adapted.state_dict()
-        adapters = {name: distribute_tensor(one, mesh, [Shard(0)]) for name, one in state.items() if "lora_" in name}
-        plain = {name: distribute_tensor(one, mesh, [Shard(0)]) for name, one in merged(state, 0.0)}
-        found = {name: one.to_local() for name, one in with_adapters(plain, adapters, 3.0)}
+        adapters = {
+            name: distribute_tensor(tensor, mesh, [Shard(0)]) for name, tensor in state.items() if "lora_" in name
+        }
+        plain = {name: distribute_tensor(tensor, mesh, [Shard(0)]) for name, tensor in merged(state, 0.0)}
+        found = {name: tensor.to_local() for name, tensor in with_adapters(plain, adapters, 3.0)}
     finally:
         dist.destroy_process_group()
-    assert all(torch.equal(found[name], one) for name, one in merged(state, 3.0))
+    assert all(torch.equal(found[name], tensor) for name, tensor in merged(state, 3.0))
 
 
 # the look at what arrives

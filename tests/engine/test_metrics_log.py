@@ -136,7 +136,7 @@ def test_tensorboard_has_the_same_numbers(tmp_path):
         log.close()
     events = EventAccumulator(str(tmp_path / "tensorboard"))
     events.Reload()
-    assert [(one.step, one.value) for one in events.Scalars("env/textcraft/success")] == [(1, 0.25), (2, 0.75)]
+    assert [(event.step, event.value) for event in events.Scalars("env/textcraft/success")] == [(1, 0.25), (2, 0.75)]
     assert not (tmp_path / "wandb").exists()
 
 

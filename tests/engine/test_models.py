@@ -492,16 +492,16 @@ def saved(folder, step, model):
     ]
 
 
-def same(one, other):
+def same(mine, other):
     """Nested dictionaries and lists have equal tensors."""
-    if isinstance(one, torch.Tensor):
-        one, other = (value.to_local() if hasattr(value, "to_local") else value for value in (one, other))
-        return torch.equal(one, other)
-    if isinstance(one, dict):
-        return one.keys() == other.keys() and all(same(value, other[key]) for key, value in one.items())
-    if isinstance(one, list | tuple):
-        return len(one) == len(other) and all(map(same, one, other))
-    return bool(one == other)
+    if isinstance(mine, torch.Tensor):
+        mine, other = (value.to_local() if hasattr(value, "to_local") else value for value in (mine, other))
+        return torch.equal(mine, other)
+    if isinstance(mine, dict):
+        return mine.keys() == other.keys() and all(same(value, other[key]) for key, value in mine.items())
+    if isinstance(mine, list | tuple):
+        return len(mine) == len(other) and all(map(same, mine, other))
+    return bool(mine == other)
 
 
 @pytest.mark.e2e
@@ -512,7 +512,7 @@ def test_a_teacher_and_second_models_that_learn(tmp_path, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(EXAMPLES), os.environ.get("PYTHONPATH", "")]))
     recording = replay.Recording(recorded.BATCH)
     files = recording.unpack(tmp_path / "recording")
-    filled = [one.format(**files) for one in (*recorded.REPLAYED, *recorded.POLICY, *recorded.CLONED)]
+    filled = [text.format(**files) for text in (*recorded.REPLAYED, *recorded.POLICY, *recorded.CLONED)]
 
     def rows(name):
         return [row for row in replay.metrics(tmp_path / name) if "prm/pairs" in row]

@@ -41,9 +41,9 @@ def sampler(ahead):
 
     verl = SimpleNamespace(parameter_sync_step=1, on_step_begin=lambda: None, on_sample_begin=sample)
     weights = SimpleNamespace(ensure_synced=lambda step: None)
-    one = Sampler(verl, Settings(defaults()), weights, SimpleNamespace(begin_step=lambda: None), ahead)
-    one.submit = lambda rows, due: sent.append((rows, due))
-    return one, sent
+    made = Sampler(verl, Settings(defaults()), weights, SimpleNamespace(begin_step=lambda: None), ahead)
+    made.submit = lambda rows, due: sent.append((rows, due))
+    return made, sent
 
 
 def defaults(**changed):
@@ -58,33 +58,33 @@ def rows(number, redraw, tasks):
     return [(number, redraw, task) for task in range(3 if tasks is None else tasks)]
 
 
-def step(one, number, steps, global_step):
+def step(made, number, steps, global_step):
     """Start a training step."""
-    one.verl.global_steps = global_step
+    made.verl.global_steps = global_step
     with pytest.raises(Sampled):
-        next(one.batches(number, steps, rows))
+        next(made.batches(number, steps, rows))
 
 
 def test_each_step_starts_its_own_episodes_or_those_ahead_of_it():
     for ahead in (0, 2):
-        one, sent = sampler(ahead)
+        made, sent = sampler(ahead)
         for number in range(5):
-            step(one, number, 5, 10 + number)
+            step(made, number, 5, 10 + number)
         assert [(batch[0][0], due) for batch, due in sent] == [(number, 10 + number) for number in range(5)]
-    one, sent = sampler(2)
-    step(one, 0, 5, 10)
+    made, sent = sampler(2)
+    step(made, 0, 5, 10)
     assert [due for _, due in sent] == [10, 11, 12]
 
 
 def test_replacements_are_other_draws():
-    one, sent = sampler(1)
-    step(one, 0, 5, 10)
+    made, sent = sampler(1)
+    step(made, 0, 5, 10)
     sent.clear()
-    one.redraw(2)
-    one.redraw(1)
+    made.redraw(2)
+    made.redraw(1)
     assert sent == [([(0, 1, 0), (0, 1, 1)], 10), ([(0, 2, 0)], 10)]
-    step(one, 1, 5, 11)
-    one.redraw(1)
+    step(made, 1, 5, 11)
+    made.redraw(1)
     assert sent[-1] == ([(1, 1, 0)], 11), "a step counts its own redraws, whatever was redrawn before a stop"
 
 

@@ -105,9 +105,9 @@ class Nodes:
     def kill(self, number: int) -> None:
         """As when the machine is gone."""
         process = psutil.Process(self.started.pop(number).pid)
-        for one in [*process.children(recursive=True), process]:
-            if one.is_running():
-                one.kill()
+        for child in [*process.children(recursive=True), process]:
+            if child.is_running():
+                child.kill()
 
     def train(self, folder: Path | str, *overrides: str, sweep: bool = False) -> subprocess.Popen[str]:
         words = once(*RECIPE, f"run.dir={folder}", *overrides)

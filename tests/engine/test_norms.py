@@ -27,9 +27,9 @@ def test_logits_and_gradients(shape, norms, dtype, tolerance):
             logits = model(torch.arange(1, 20)[None]).logits
         logits.square().mean().backward()
         found.append([logits, *(weight.grad for weight in model.parameters())])
-    for one, other in zip(*found, strict=True):
-        assert one.dtype == other.dtype
-        assert (one - other).norm() <= tolerance * other.norm()
+    for norm, other in zip(*found, strict=True):
+        assert norm.dtype == other.dtype
+        assert (norm - other).norm() <= tolerance * other.norm()
 
 
 def test_a_norm_of_two_precisions_is_that_of_transformers():

@@ -53,14 +53,14 @@ CONFIGS = {
 
 def engine(kind, module):
     """verl's engine around a bare model, as far as a forward step needs it."""
-    one = object.__new__(kind)
-    one.module, one._autocast_dtype, one.use_ulysses_sp, one.pad_to_length = module, torch.float32, False, False
-    one.engine_config = SimpleNamespace(
+    made = object.__new__(kind)
+    made.module, made._autocast_dtype, made.use_ulysses_sp, made.pad_to_length = module, torch.float32, False, False
+    made.engine_config = SimpleNamespace(
         entropy_checkpointing=False, entropy_from_logits_with_chunking=False, use_torch_compile=False
     )  # fmt: skip
-    one.ulysses_sequence_parallel_size, one.get_data_parallel_size = 1, lambda: 1
-    one.get_data_parallel_group = lambda: None
-    return one
+    made.ulysses_sequence_parallel_size, made.get_data_parallel_size = 1, lambda: 1
+    made.get_data_parallel_group = lambda: None
+    return made
 
 
 def model(name, implementation, auto=AutoModelForCausalLM):
@@ -153,9 +153,9 @@ def outputs(kind, network, data, dtype=torch.float32):
         found.update(model_output)
         return policy(model_output, data)
 
-    one = engine(kind, network)
-    one._autocast_dtype, one.compute_entropy_from_logits = dtype, entropy_from_logits
-    loss, _ = one.forward_step(data, read, forward_only=False)
+    made = engine(kind, network)
+    made._autocast_dtype, made.compute_entropy_from_logits = dtype, entropy_from_logits
+    loss, _ = made.forward_step(data, read, forward_only=False)
     return found, loss
 
 
@@ -175,7 +175,7 @@ def test_losses_and_gradients_are_those_of_verls_padded_engine(make, loss, name)
     other, stock, expected = trained(FSDPEngineWithLMHead, "sdpa", name, make(), loss, packed=False)
     assert value == pytest.approx(other, rel=1e-5)
     assert metrics == pytest.approx(stock, rel=1e-5, abs=1e-7)
-    assert all(torch.allclose(gradients[key], one, rtol=1e-4, atol=1e-7) for key, one in expected.items())
+    assert all(torch.allclose(gradients[key], gradient, rtol=1e-4, atol=1e-7) for key, gradient in expected.items())
 
 
 def test_verls_own_settings_still_work():
@@ -200,28 +200,28 @@ def test_a_row_longer_than_a_micro_batch_is_one_by_itself(group, make, loss):
         data, sizes = make(), []
         network = model("llama", "packed")
         fully_shard(network, mesh=init_device_mesh("cpu", (1,)), reshard_after_forward=False)
-        one = engine(PackedLanguageModel, network)
+        made = engine(PackedLanguageModel, network)
 
         def measured(model_output, data, dp_group, sizes=sizes):
             sizes.append(data["input_ids"].offsets().diff().tolist())
             return loss(model_output, data)
 
         tu.assign_non_tensor(data, use_remove_padding=True, use_dynamic_bsz=True, max_token_len_per_gpu=most)
-        one.forward_backward_batch(data, measured)
+        made.forward_backward_batch(data, measured)
         gradients = {key: weight.grad.full_tensor() for key, weight in network.named_parameters()}
         found[most] = sizes, gradients
     assert len(found[1][0]) > len(found[1000][0]) == 1
-    assert all(torch.allclose(one, found[1][1][key], rtol=1e-4, atol=1e-7) for key, one in found[1000][1].items())
+    assert all(torch.allclose(made, found[1][1][key], rtol=1e-4, atol=1e-7) for key, made in found[1000][1].items())
 
 
 def test_a_pass_without_gradients_leaves_the_weights_in_their_place(group):
     """Those that are put in the place of others afterwards are what an update then changes."""
     network = model("llama", "packed")
     fully_shard(network, mesh=init_device_mesh("cpu", (1,)), reshard_after_forward=False)
-    one = engine(PackedLanguageModel, network)
+    made = engine(PackedLanguageModel, network)
     data = policy_rows()
     tu.assign_non_tensor(data, use_remove_padding=True, use_dynamic_bsz=True, max_token_len_per_gpu=1000)
-    one.forward_backward_batch(data, None, forward_only=True)
+    made.forward_backward_batch(data, None, forward_only=True)
     assert all(isinstance(weight, DTensor) for weight in network.parameters())
 
 
@@ -251,7 +251,7 @@ def test_a_micro_batch_of_padding_has_a_gradient_of_zero():
     data = row_batch([imitation(EXAMPLES[2])], CROSS_ENTROPY, 1, 1.0, 9)
     tu.assign_non_tensor(data, dp_size=1, batch_num_tokens=5)
     value, _, gradients = trained(PackedLanguageModel, "packed", "llama", data, supervised, packed=True)
-    assert value == 0 and all(not one.any() for one in gradients.values())
+    assert value == 0 and all(not gradient.any() for gradient in gradients.values())
 
 
 def test_an_entropy_that_is_only_logged_has_no_gradient():

@@ -62,7 +62,7 @@ def small(experiment: str, algorithm: str, folder: Path) -> list[str]:
         words += [f"envs.{env}.panels.{label}.n=1" for label in own.panels]
         # the oracle needs its turns where it demonstrates
         words += [f"envs.{env}.demonstrations=2" if own.demonstrations else f"envs.{env}.max_turns=2"]
-    sizes = [one.name for one in fields(config.algorithm) if one.name.startswith("mini_batch")]
+    sizes = [key.name for key in fields(config.algorithm) if key.name.startswith("mini_batch")]
     words += [f"algorithm.{name}=2" for name in sizes]
     if isinstance(config.algorithm, OnlineConfig):
         words += ["algorithm.steps=2", "algorithm.tasks_per_step=2", "algorithm.samples_per_task=2"]

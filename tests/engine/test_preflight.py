@@ -222,7 +222,7 @@ class Words:
 
     def build_initial_tokens(self, messages):
         text = " ".join(message["content"] for message in messages)
-        return text.split() + ["longer"] * (2 if any(one in text for one in self.longer) else 0)
+        return text.split() + ["longer"] * (2 if any(word in text for word in self.longer) else 0)
 
 
 def measured(config, words):

@@ -167,8 +167,8 @@ def test_verl_agent(env):
     assert config.model.response_tokens == rollout.max_new_tokens, "every turn is a segment of its own"
     assert config.envs[env].options == script.options
     panels = config.envs[env].panels
-    assert {(one.temperature, one.greedy, one.samples) for one in panels.values()} == {(0.4, False, 1)}
-    assert [one.n for one in panels.values() if one.role == "validation"] == [script.val_data_size]
+    assert {(panel.temperature, panel.greedy, panel.samples) for panel in panels.values()} == {(0.4, False, 1)}
+    assert [panel.n for panel in panels.values() if panel.role == "validation"] == [script.val_data_size]
     assert (config.run.eval_every, config.engine.workers, config.model.path) == (5, 2, "Qwen/Qwen2.5-1.5B-Instruct")
 
 

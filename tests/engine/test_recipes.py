@@ -159,7 +159,8 @@ def test_a_recipe_with_a_budget_gives_no_other_steps(tmp_path, monkeypatch):
 def test_settings_of_the_demo_are_chosen_on_other_tasks_than_are_reported():
     for name, env in load(["experiment=demo"]).envs.items():
         by_role = {
-            role: [one.split for one in env.panels.values() if one.role == role] for role in ("validation", "test")
+            role: [panel.split for panel in env.panels.values() if panel.role == role]
+            for role in ("validation", "test")
         }
         assert by_role["validation"] == ["val_variants"], name
         assert by_role["test"] and not {"val_variants", env.split} & set(by_role["test"]), name
@@ -403,7 +404,7 @@ def limits(*overrides, steps=(1, 2, 3)):
 
 def test_agentgym_rls_keys_are_a_curriculum():
     theirs = ["type=scaling_inter_stepwise", "rounds=[4,6]", "steps_scaling_inter=10"]
-    theirs = [f"algorithm.rounds_ctrl.{one}" for one in theirs]
+    theirs = [f"algorithm.rounds_ctrl.{override}" for override in theirs]
     ours = ["curriculum=stepwise", "curriculum.rounds=[4,6]", "curriculum.steps=10"]
     assert load(["experiment=smoke", *theirs]) == load(["experiment=smoke", *ours])
     assert limits(*theirs, steps=(1, 10, 11)) == [4, 4, 6]
@@ -412,7 +413,7 @@ def test_agentgym_rls_keys_are_a_curriculum():
 
 
 def test_an_environments_own_curriculum_goes_before_that_of_the_run():
-    own = [f"envs.textcraft.curriculum.{one}" for one in ("type=linear", "rounds=[1,3]", "steps=2")]
+    own = [f"envs.textcraft.curriculum.{override}" for override in ("type=linear", "rounds=[1,3]", "steps=2")]
     assert limits("curriculum=stepwise", *own) == [1, 2, 3]
     run = ["curriculum=stepwise", "curriculum.rounds=[2,4]", "curriculum.steps=2"]
     assert limits(*run, "envs.textcraft.curriculum.steps=1") == [2, 4, 4]

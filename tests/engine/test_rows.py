@@ -53,7 +53,8 @@ VANILLA = Vanilla(VanillaConfig())
 MASKS = [[1, 1, 0, 1], [1, 0, 1, 1, 1], [0]]
 EPISODES = [episode([0.0, 1.0], [(0, 2), (3, 4)]), episode([0.0, 0.0], [(0, 1), (2, 5)])]
 ROLLOUTS = [
-    Rollout(episode=one, key=f"u_{number}", group="u", kept=[f"u_{number}_0"]) for number, one in enumerate(EPISODES)
+    Rollout(episode=played, key=f"u_{number}", group="u", kept=[f"u_{number}_0"])
+    for number, played in enumerate(EPISODES)
 ]
 
 
@@ -95,10 +96,10 @@ class Queue:
 
 @pytest.fixture
 def queue(monkeypatch):
-    one = Queue()
+    queue = Queue()
     for name in ("kv_batch_get", "kv_batch_put", "kv_clear"):
-        monkeypatch.setattr(tq, name, getattr(one, name))
-    return one
+        monkeypatch.setattr(tq, name, getattr(queue, name))
+    return queue
 
 
 @pytest.fixture
@@ -160,8 +161,8 @@ def test_the_size_of_advantages_without_a_look_at_tokens_is_that_of_the_tokens(q
     for tag in batch.tags:
         del tag["advantage"]
     of_tokens = fields.advantage_metrics(batch, told(ROLLOUTS))
-    for tag, mask, one in zip(tags, MASKS, [*EPISODES, EPISODES[0]], strict=True):
-        tag["own_by_third"] = fields.own_by_third(torch.tensor(mask), one.turns, 0)
+    for tag, mask, played in zip(tags, MASKS, [*EPISODES, EPISODES[0]], strict=True):
+        tag["own_by_third"] = fields.own_by_third(torch.tensor(mask), played.turns, 0)
     tags[2]["own_by_third"] = [9, 9, 9]  # padding is a copy of some row
     batch.tags, queue.fields = tags, {}
     assert fields.advantage_metrics(batch, told(ROLLOUTS)) == of_tokens == {
@@ -189,10 +190,10 @@ def test_verls_advantages_stay_where_an_update_has_none(queue, batch):
 
 def test_notes_in_a_segment_of_their_own_belong_to_the_turn_that_follows():
     """With ``rollout.thinking=strip`` the request for notes does not extend the turn before it."""
-    one = episode([0.0, 1.0], [(1, 3), (0, 2)])
-    one.turns[1].segment = 2
+    played = episode([0.0, 1.0], [(1, 3), (0, 2)])
+    played.turns[1].segment = 2
     batch = KVBatchMeta(partition_id="train", keys=["u_0_0", "u_0_1", "u_0_2"], tags=[tag(3), tag(3), tag(2)])
-    of_rows = told([Rollout(episode=one, kept=["u_0_0", "u_0_1", "u_0_2"])], advantage=[[2.0, 3.0]])
+    of_rows = told([Rollout(episode=played, kept=["u_0_0", "u_0_1", "u_0_2"])], advantage=[[2.0, 3.0]])
     found = fields.over_tokens(batch, of_rows, lambda row: row.streams["advantage"])
     assert rows_of(found) == [[2, 2, 2], [3, 3, 3], [3, 3]]
 
@@ -234,7 +235,7 @@ def test_workers_are_told_what_to_write(queue, batch):
     rows.log_probs_of(batch, told.append, 0.5, "ref_log_prob")
     numbers = rows.old_log_probs(batch, told.append, 0.5, {"rollout_is": "token"})
     assert numbers.tolist() == [[1, 1]] * 3 and batch.extra_info == {"of_update": True}, "the update is told nothing"
-    reference, old = (one.extra_info for one in told)
+    reference, old = (told_row.extra_info for told_row in told)
     assert (reference["written"], reference["calculate_entropy"]) == ("ref_log_prob", False)
     assert reference["temperature"] == old["temperature"] == 0.5
     assert (old["written"], old["calculate_entropy"], old["of_update"]) == ("old_log_probs", True, True)
@@ -254,7 +255,7 @@ def test_the_size_of_advantages_by_the_position_of_their_turn(queue, batch):
 
 def turn_level(batch):
     """PPO's update over turns, with the critic's values as the trainer reads them."""
-    rollouts = [replace(one) for one in ROLLOUTS]
+    rollouts = [replace(rollout) for rollout in ROLLOUTS]
     fields.turn_values(batch, rollouts)
     write(batch, {row.segment: row for row in PPO(PPOConfig(level=Level.TURN)).rows(rollouts)})
     return rollouts
@@ -262,7 +263,7 @@ def turn_level(batch):
 
 def test_turns_have_one_value_and_one_advantage(queue, batch):
     rollouts = turn_level(batch)
-    assert [one.values for one in rollouts] == [pytest.approx([0.5, 0.25]), pytest.approx([0.1, 0.2])]
+    assert [rollout.values for rollout in rollouts] == [pytest.approx([0.5, 0.25]), pytest.approx([0.1, 0.2])]
     assert rows_of(queue.fields["returns"]) == [[1, 1, 1, 1], pytest.approx([0, 0, 0, 0, 0], abs=1e-6), [0]]
     assert rows_of(queue.fields["values"]) == [
         pytest.approx([0.5, 0.5, 0.25, 0.25]),

@@ -602,7 +602,7 @@ def test_checkpoints_that_nothing_needs_are_removed(tmp_path):
         folder.save_state(state)
         (folder.checkpoints / ".global_step_0").mkdir()
         folder.drop_leftovers(state, keep=1)
-    names = sorted(one.name for one in folder.checkpoints.iterdir())
+    names = sorted(path.name for path in folder.checkpoints.iterdir())
     assert names == [f"global_step_{step}" for step in (1, 2, 4, 7, 8)], "the state before goes back to 7"
     folder.drop_leftovers(state, keep=None)
     assert len(list(folder.checkpoints.iterdir())) == 5

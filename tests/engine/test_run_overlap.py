@@ -24,7 +24,7 @@ def found(tmp_path, *arguments, **envs):
 
 
 def ids(path, *item_ids):
-    path.write_text(json.dumps([{"item_id": one} for one in item_ids]))
+    path.write_text(json.dumps([{"item_id": item_id} for item_id in item_ids]))
     return path
 
 

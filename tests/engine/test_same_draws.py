@@ -73,7 +73,7 @@ def run(overrides: Sequence[str]) -> list[dict[str, Any]]:
     mixture, curriculum = run.mixture, run.curriculum
     steps = []
     for step in range(1, STEPS + 1):
-        drawn = [(str(one.task), one.samples) for one in mixture.draw(step, TASKS, SAMPLES)]
+        drawn = [(str(draw.task), draw.samples) for draw in mixture.draw(step, TASKS, SAMPLES)]
         limits = {env: curriculum.max_turns(env, step) for env in config.envs}
         shares = {name: value for name, value in mixture.metrics().items() if name.endswith("/share")}
         steps.append({"tasks": digest(drawn), "first": drawn[0][0], "turn_limits": limits, "shares": shares})

@@ -298,7 +298,7 @@ def record_batch(folder: Path) -> None:
             filled = [override.format(items=items) for override in (*RECORDED_WITH, *overrides)]
             replay.run([*filled, f"name={batch}", f"run.cache={folder}/cache"], folder / batch, session)
             batches[batch] = {item: session.episodes[item] for item in TASKS}
-            solved = [sum(one["episode"]["success"] for one in own) for own in batches[batch].values()]
+            solved = [sum(row["episode"]["success"] for row in own) for own in batches[batch].values()]
             print(f"{batch}: episodes solved of each task: {solved}")
     for item, numbers in BROKEN.items():
         for number in numbers:
@@ -347,7 +347,7 @@ def told(name: str, old: Mapping[str, Any] | None, new: Mapping[str, Any]) -> It
     for key in sorted(before | after):
         if before.get(key) == after.get(key):
             continue
-        was, now = (f"{one[key]:.9g}" if key in one else "missing" for one in (before, after))
+        was, now = (f"{numbers[key]:.9g}" if key in numbers else "missing" for numbers in (before, after))
         far = ""
         if key in before and key in after:
             far = f"  ({after[key] - before[key]:+.2e})"

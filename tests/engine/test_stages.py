@@ -130,9 +130,12 @@ class ScriptedTrainer:
 
     def batches(self, number, steps, rows, *_):
         self.step_metrics, self.timing_raw = {}, {"gen": 1.0}
-        found = self.rollouts([one for one in rows(number, 0) for _ in range(2)], validate=False)
+        found = self.rollouts([row for row in rows(number, 0) for _ in range(2)], validate=False)
         self.step_episodes = [rollout.episode for rollout in found]
-        yield [Rollout(episode=one, group=one.item_id, kept=[f"{at}"]) for at, one in enumerate(self.step_episodes)]
+        yield [
+            Rollout(episode=episode, group=episode.item_id, kept=[f"{at}"])
+            for at, episode in enumerate(self.step_episodes)
+        ]
 
     def begin_models(self):
         self.models = {}
@@ -292,16 +295,16 @@ def test_the_prompt_of_an_algorithm_is_that_of_its_stage(run, monkeypatch):
     monkeypatch.setattr(AgentEvol, "prompt", prompt)
     monkeypatch.setattr(EngineRun, "requests", requests)
     trainer = run(*EVOLVE, "run.control=true")
-    one, two = kept(trainer)
+    first, second = kept(trainer)
     explored = [texts for evaluated, texts in trainer.prefaces if not evaluated]
-    assert explored == [{"Round 0 in counter.\n\nHurry."}, {f"Round {one} in counter.\n\nHurry."}]
+    assert explored == [{"Round 0 in counter.\n\nHurry."}, {f"Round {first} in counter.\n\nHurry."}]
     untrained, cloned, evolved, control = (texts for evaluated, texts in trainer.prefaces if evaluated)
-    assert untrained == cloned == control == {""} and evolved == {f"Round {two} in counter."}
+    assert untrained == cloned == control == {""} and evolved == {f"Round {second} in counter."}
     prompts = [stage["prompts"] for stage in trainer.state.results]
-    digest_of = fingerprint(f"Round {two} in counter.", 12)
+    digest_of = fingerprint(f"Round {second} in counter.", 12)
     assert prompts == [{}, {}, {"counter": digest_of}, {}]
     file = trainer.folder.checkpoint("global_step_8") / PROMPTS
-    assert json.loads(file.read_text()) == {"counter": f"Round {two} in counter."} == trainer.state.learnt["prompts"]
+    assert json.loads(file.read_text()) == {"counter": f"Round {second} in counter."} == trainer.state.learnt["prompts"]
     assert not (trainer.folder.checkpoint("global_step_2") / PROMPTS).exists() and trainer.state.prompts == {}
 
 
@@ -322,11 +325,11 @@ def test_a_playbook_and_exemplars_stand_before_all_episodes(run, tmp_path):
     book = Playbook()
     book.apply(Operation(Op.add, "Begin with one."), "counter", 1, "counter_1")
     book.write(tmp_path / "book.json")
-    one = Turn(response="Action: say 1", action="say 1", observation="Done.", reward=1.0, invalid=False)
-    messages = [{"role": "user", "content": "Count to 1."}, {"role": "assistant", "content": one.response}]
+    turn = Turn(response="Action: say 1", action="say 1", observation="Done.", reward=1.0, invalid=False)
+    messages = [{"role": "user", "content": "Count to 1."}, {"role": "assistant", "content": turn.response}]
     solved = Episode(
         env="counter", item_id="counter_3", ending=Ending.TERMINATED, reward=1, success=True, max_turns=5,
-        messages=messages, turns=[one],
+        messages=messages, turns=[turn],
     )  # fmt: skip
     episode_store.write(tmp_path / "solved.parquet", [solved])
     files = f"rollout.playbook={tmp_path / 'book.json'}", f"rollout.exemplars={tmp_path / 'solved.parquet'}"
@@ -346,10 +349,10 @@ def kept(trainer):
 def test_rounds_restart_from_the_base_and_learn_from_their_own_successes(run):
     trainer = run(*EVOLVE, "run.control=true")
     assert [result["name"] for result in trainer.state.results] == ["untrained", "bc", "agentevol", "control"]
-    one, two = kept(trainer)
+    first, second = kept(trainer)
     agentevol = json.loads((trainer.folder.checkpoint("global_step_8") / "weights.json").read_text())
-    updates = -(-(8 + two) // 4)
-    assert agentevol == [f"imitate {8 + two} x{updates}"] * 2, "only the last round's learning is in the weights"
+    updates = -(-(8 + second) // 4)
+    assert agentevol == [f"imitate {8 + second} x{updates}"] * 2, "only the last round's learning is in the weights"
     # the control: from the base too, as many updates, expert data alone
     assert trainer.learnt == [f"imitate 8 x{updates}"] * 2
     assert trainer.state.results[2]["episodes"] == 2 * 16
@@ -357,7 +360,7 @@ def test_rounds_restart_from_the_base_and_learn_from_their_own_successes(run):
     rows = [row for row in read(trainer.folder.path) if "stage/agentevol" in row]
     explored = [row for row in rows if "agentevol/explore_s" in row]
     assert [row["agentevol/counter/explored"] for row in explored] == [16, 16]
-    assert explored[0]["agentevol/counter/new_tasks"] == one
+    assert explored[0]["agentevol/counter/new_tasks"] == first
     assert all(row["env/counter/share"] == 1.0 for row in explored)
     assert all(row["rollout/gradient_groups"] == 0 for row in explored), "a task's episodes all end the same way"
 
@@ -379,7 +382,9 @@ def test_groups_have_a_gradient_where_their_rewards_differ():
 
 def test_responses_that_a_parser_failed_on_are_counted_where_there_are_any():
     def episode(*faults):
-        turns = [Turn(response="", action=None, observation="", reward=0.0, invalid=True, fault=one) for one in faults]
+        turns = [
+            Turn(response="", action=None, observation="", reward=0.0, invalid=True, fault=fault) for fault in faults
+        ]
         return Episode(env="a", item_id="a_1", ending=Ending.TURN_LIMIT, reward=0.0, success=False, max_turns=3,
                        turns=turns)  # fmt: skip
 
@@ -390,10 +395,10 @@ def test_responses_that_a_parser_failed_on_are_counted_where_there_are_any():
 
 def test_rounds_may_go_on_from_the_present_weights_and_accumulate(run):
     trainer = run(*EVOLVE, "algorithm.restart_from=current", "algorithm.accumulate=true", "run.control=true")
-    one, two = kept(trainer)
+    kept_first, kept_second = kept(trainer)
     agentevol = json.loads((trainer.folder.checkpoint("global_step_8") / "weights.json").read_text())
-    first, both = -(-(8 + one) // 4), -(-(8 + one + two) // 4)
-    learnt = [f"imitate {8 + one} x{first}"] * 2 + [f"imitate {8 + one + two} x{both}"] * 2
+    first, both = -(-(8 + kept_first) // 4), -(-(8 + kept_first + kept_second) // 4)
+    learnt = [f"imitate {8 + kept_first} x{first}"] * 2 + [f"imitate {8 + kept_first + kept_second} x{both}"] * 2
     assert agentevol == ["imitate 8 x2"] * 2 + learnt
     assert trainer.learnt == ["imitate 8 x2"] * 2 + [f"imitate 8 x{n}" for n in (first, first, both, both)]
 
@@ -505,7 +510,10 @@ def test_successes_are_files_that_another_run_can_clone(run):
     for number in (1, 2):
         trajectories = agenttraj.read(trainer.folder.path / "successes" / f"counter_round{number}.json")
         counts.append(len(trajectories))
-        assert all(int(one.item_id.split("_")[1]) % 2 == 0 and one.loss == (None, None, True) for one in trajectories)
+        assert all(
+            int(trajectory.item_id.split("_")[1]) % 2 == 0 and trajectory.loss == (None, None, True)
+            for trajectory in trajectories
+        )
     assert counts == kept(trainer)
 
 
@@ -521,8 +529,8 @@ def test_a_killed_exploration_keeps_its_finished_episodes(run):
     assert again.learnt == whole.learnt
     assert again.state.episodes == whole.state.episodes
     assert list((again.folder.path / "exploring").iterdir()) == []
-    one, other = (run.folder.path / "episodes" / "step000003.parquet" for run in (again, whole))
-    assert episode_store.read(one) == episode_store.read(other)
+    file, other = (run.folder.path / "episodes" / "step000003.parquet" for run in (again, whole))
+    assert episode_store.read(file) == episode_store.read(other)
 
 
 def test_ctrl_c_in_the_middle_of_an_exploration_and_of_learning(run):
@@ -566,7 +574,7 @@ def test_a_stop_in_the_last_evaluation_of_a_stage_keeps_its_weights(run, toy_rec
     again = run(*learn)
     assert again.asked == [], "nothing is learned again"
     assert again.learnt == whole.learnt
-    assert [one["panels"] for one in again.state.results] == [one["panels"] for one in whole.state.results]
+    assert [result["panels"] for result in again.state.results] == [result["panels"] for result in whole.state.results]
 
 
 def test_a_round_that_lowers_validation_success_is_undone(run):
@@ -577,8 +585,8 @@ def test_a_round_that_lowers_validation_success_is_undone(run):
     rows = [row for row in read(trainer.folder.path) if "agentevol/validation" in row]
     assert [(row["agentevol/validation"], row["agentevol/undone"]) for row in rows] == [(0.75, 0.0), (0.25, 1.0)]
     assert "round 2 lowered validation success" in " ".join(trainer.said)
-    one = kept(trainer)[0]
-    assert trainer.learnt == ["imitate 8 x2"] * 2 + [f"imitate {8 + one} x{-(-(8 + one) // 4)}"] * 2
+    first = kept(trainer)[0]
+    assert trainer.learnt == ["imitate 8 x2"] * 2 + [f"imitate {8 + first} x{-(-(8 + first) // 4)}"] * 2
     assert trainer.restored[-1] == "global_step_5", "where round 2 began"
     assert len(trainer.state.updates) == 2, "the control repeats what is left in the weights"
     # without the gate a worse round stays
@@ -598,7 +606,7 @@ def test_a_round_that_loses_tasks_is_undone(run, losses, undone):
     assert rows[0]["agentevol/lost"] > 0 == rows[1]["agentevol/lost"]
     said = [text for text in trainer.said if "undone" in text]
     assert len(said) == sum(undone) and all(
-        re.search(r"round 1 lost \d+ validation tasks; undone", one) for one in said
+        re.search(r"round 1 lost \d+ validation tasks; undone", line) for line in said
     )
 
 
@@ -707,7 +715,7 @@ def test_an_environment_without_an_episode_that_counts_has_no_figure():
 
 def test_what_is_lost_to_the_context_and_to_invalid_actions():
     def episode(ending, *invalid):
-        turns = [Turn(response="", action="", observation="", reward=0.0, invalid=one) for one in invalid]
+        turns = [Turn(response="", action="", observation="", reward=0.0, invalid=bad) for bad in invalid]
         return Episode(
             env="toy", item_id="toy_1", ending=ending, reward=0.0, success=False, max_turns=3, turns=turns
         )  # fmt: skip
@@ -751,9 +759,9 @@ def test_an_exploration_that_lost_episodes_resumes(run):
         run(*EVOLVE, "algorithm.tasks_per_step=40", die_after=70)
     (file,) = (whole.folder.path.parent / "a" / "exploring").iterdir()
     entries = [json.loads(line) for line in file.read_text().splitlines()]
-    found = [one for one in entries if one["key"] != "9"]
+    found = [entry for entry in entries if entry["key"] != "9"]
     found[3]["episode"]["item_id"] = "counter_49"
-    file.write_text("".join(f"{json.dumps(one)}\n" for one in found))
+    file.write_text("".join(f"{json.dumps(entry)}\n" for entry in found))
     again = run(*EVOLVE, "algorithm.tasks_per_step=40")
     assert len(entries) == 64 and [len(items) for items in again.played if len(items) > 8] == [18, 80]
     assert kept(again) == kept(whole) and again.learnt == whole.learnt

@@ -69,8 +69,8 @@ def test_several_are_asked_at_once_and_their_answers_have_the_order_of_the_quest
     found, metrics = served(server, work)
     assert found == [[f"answer {number}"] * 2 for number in range(8)]
     assert 1 < server.most <= 3 and shown == [(done, 16) for done in range(1, 17)]
-    assert {(one["temperature"], one["max_completion_tokens"]) for one in server.requests} == {(0.5, 7)}
-    assert len({one["seed"] for one in server.requests}) == 16
+    assert {(request["temperature"], request["max_completion_tokens"]) for request in server.requests} == {(0.5, 7)}
+    assert len({request["seed"] for request in server.requests}) == 16
     assert metrics == {
         "generate/writer_calls": 16, "generate/writer_prompt_tokens": 160, "generate/writer_completion_tokens": 32,
         "generate/writer_unanswered": 0, "generate/writer_cost": (160 + 2 * 32) / 1e6,
@@ -102,7 +102,7 @@ def test_a_unit_that_was_killed_asks_nothing_twice(tmp_path):
     code, before, found, calls = served(server, work)
     assert code == 9 and before in (5, 6), "one may be under way"
     assert found == [[f"answer {number}"] for number in range(8)]
-    asked = Counter(one["messages"][-1]["content"] for one in server.requests)
+    asked = Counter(request["messages"][-1]["content"] for request in server.requests)
     assert all(asked[f"question {number}"] == 1 for number in (*range(5), 6, 7))
     assert calls == 8, "what was paid for before the kill counts"
 

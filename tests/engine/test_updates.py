@@ -190,7 +190,9 @@ OTHER = Example([1, 7], [0.0, 1.0])
 
 
 def pair_batch(pairs, size, **fields):
-    data = row_batch([Row(one, {}) for pair in pairs for one in pair], Preference(PreferenceConfig()), 2 * size, 1.0, 9)
+    data = row_batch(
+        [Row(example, {}) for pair in pairs for example in pair], Preference(PreferenceConfig()), 2 * size, 1.0, 9
+    )
     for name, value in fields.items():
         data[name] = value
     return data
@@ -240,12 +242,12 @@ def test_micro_batches_keep_pairs_together_and_sum_to_the_whole():
         micro_batches, _ = prepare_micro_batches(data)
         assert (len(micro_batches) == 1) is (limit == len(ids))
         summed = 0.0
-        for one in micro_batches:
-            rows = one["row"].tolist()
+        for micro in micro_batches:
+            rows = micro["row"].tolist()
             assert all(
                 second == first + 1 and first % 2 == 0 for first, second in zip(rows[::2], rows[1::2], strict=True)
             )
-            loss, _ = preferred(one, -one["input_ids"].values().float() / 3, reference[one["row"]].tolist(), 0.3)
+            loss, _ = preferred(micro, -micro["input_ids"].values().float() / 3, reference[micro["row"]].tolist(), 0.3)
             summed += loss.item()
         assert summed == pytest.approx(expected.item(), rel=1e-5)
 
@@ -272,7 +274,7 @@ def test_workers_and_updates_never_part_a_pair():
             share, mini_batch_size=2, epochs=1, seed=1, dataloader_kwargs={"shuffle": False}
         ):
             tu.assign_non_tensor(update, use_dynamic_bsz=True, max_token_len_per_gpu=7, sp_size=1)
-            seen += [one["row"].tolist() for one in prepare_micro_batches(update)[0]]
+            seen += [micro["row"].tolist() for micro in prepare_micro_batches(update)[0]]
     assert seen == [[0, 1], [2, 3], [4, 5], [6, 7]]
 
 

@@ -78,11 +78,11 @@ def walked(tree, prefix="") -> Iterator[tuple[str, object]]:
 
 def below(kind: type, prefix: str) -> Iterator[str]:
     """The keys of a configuration."""
-    for one in fields(kind):
-        value = getattr(kind(), one.name)
-        yield f"{prefix}{one.name}"
+    for field in fields(kind):
+        value = getattr(kind(), field.name)
+        yield f"{prefix}{field.name}"
         if is_dataclass(value):
-            yield from below(type(value), f"{prefix}{one.name}.")
+            yield from below(type(value), f"{prefix}{field.name}.")
 
 
 def test_keys_of_ours_that_are_named_exist():
