@@ -120,7 +120,7 @@ LEFT_OUT: dict[str, dict[str, Any]] = {
 def own_folder(place: Path) -> Path:
     """ALFWorld's three folders, with two games each and what it leaves out."""
     for split in tasks.OWN:
-        for name, changes in [*((one, {}) for one in OWN_GAMES), *LEFT_OUT.items()]:
+        for name, changes in [*((own_game, {}) for own_game in OWN_GAMES), *LEFT_OUT.items()]:
             write_game(place / "json_2.1.1" / split / name, **changes)
     return place
 
@@ -294,7 +294,7 @@ def test_wording_of_verl_agent_is_the_games_own(folder: Folder, scripted: Script
     async def episode() -> list[Observation]:
         env = ALFWorld("verl_agent", data=str(folder(0)))
         commands = ("Go to  desk 1", "go to desk 1", "move mug 1 to desk 1")
-        return [await env.reset(Task("alfworld", 0)), *[(await env.step(one)).observation for one in commands]]
+        return [await env.reset(Task("alfworld", 0)), *[(await env.step(command)).observation for command in commands]]
 
     first, refused, desk, last = asyncio.run(episode())
     assert first.text.startswith("-= Welcome to TextWorld, ALFRED! =-\n\nYou are in") and "AVAILABLE" not in first.text
@@ -388,14 +388,14 @@ def test_built_in_games_answer_as_textworld_does(folder: Folder, index: int) -> 
 
     async def episode(actions: list[str] | None) -> None:
         ours, theirs = ALFWorld(), ALFWorld(data=str(data))
-        one, other = await ours.reset(Task("alfworld", index)), await theirs.reset(Task("alfworld", 0))
-        assert one == other
+        seen, other = await ours.reset(Task("alfworld", index)), await theirs.reset(Task("alfworld", 0))
+        assert seen == other
         for turn in range(20 if actions is None else len(actions)):
-            assert one.actions is not None
-            action = actions[turn] if actions else rng.choice([*one.actions] * 3 + [*GARBAGE, "toggle desklamp 1"])
+            assert seen.actions is not None
+            action = actions[turn] if actions else rng.choice([*seen.actions] * 3 + [*GARBAGE, "toggle desklamp 1"])
             left, right = await ours.step(action), await theirs.step(action)
             assert left == right, (turn, action)
-            one = left.observation
+            seen = left.observation
             if left.done:
                 break
         assert left.terminated or actions is None

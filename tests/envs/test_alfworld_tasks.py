@@ -135,8 +135,8 @@ def test_options_restrict_splits() -> None:
             ("small", "look_at_obj_in_light"),
         }
         assert all(index in whole[name] for index in indices)
-    one = ALFWorld(types="pick_two_obj_and_place").spec.splits
-    assert {kind(index) for index in one["test"]} == {(size, "pick_two_obj_and_place") for size in SIZES}
+    pairs = ALFWorld(types="pick_two_obj_and_place").spec.splits
+    assert {kind(index) for index in pairs["test"]} == {(size, "pick_two_obj_and_place") for size in SIZES}
     assert ALFWorld(types=list(reversed(TYPES))).spec.splits == whole
 
 

@@ -66,7 +66,7 @@ def test_a_door_that_fulfils_the_mission_pays(env):
 
 def test_the_goal_does_not_tell_the_order(env):
     tasks = [Task("babyai", index) for index in range(LEVELS.index("OpenDoorsOrderN4Debug"), 400, 40)]
-    own, exact = ([one.goal(task) for task in tasks] for one in (BabyAI(), env))
+    own, exact = ([level.goal(task) for task in tasks] for level in (BabyAI(), env))
     assert any("then" in goal or "after you" in goal for goal in own)
     assert exact == [goal.replace("then", "and").replace("after you", "and") for goal in own]
 

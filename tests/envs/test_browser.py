@@ -126,7 +126,7 @@ class Play:
         return self.look()
 
     def id(self, name: str, role: str = "") -> int:
-        return next(one.id for one in self.view.elements if name in one.name and role in one.role)
+        return next(element.id for element in self.view.elements if name in element.name and role in element.role)
 
     def click(self, name: str) -> str:
         return self.do(f"click [{self.id(name)}]")
@@ -161,7 +161,7 @@ def test_each_command_does_what_it_says(form: Play, site: Site) -> None:
 
 def test_keys_go_to_what_has_the_focus(form: Play) -> None:
     form.do("press [End]")
-    keys = [one.id for one in form.view.elements if one.role == "textbox"][-1]
+    keys = [element.id for element in form.view.elements if element.role == "textbox"][-1]
     form.do(f"click [{keys}]")
     for key, name in (("esc", "Escape"), ("pagedown", "PageDown"), ("x", "x"), ("arrowup", "ArrowUp")):
         form.do(f"press [{key}]")
@@ -226,10 +226,10 @@ def test_windows_downloads_and_files_are_contained(site: Site) -> None:
 
 def test_contexts_are_isolated(site: Site) -> None:
     wanted = Settings(hosts=(site.host,))
-    with Play(wanted, f"{site.url}/evil") as one, Play(wanted, f"{site.url}/mark") as two:
-        assert "mark undefined" in two.look()
-        one.run(one.session.goto(f"{site.url}/mark"))
-        assert "mark lefta=b" in one.look()
+    with Play(wanted, f"{site.url}/evil") as evil, Play(wanted, f"{site.url}/mark") as mark:
+        assert "mark undefined" in mark.look()
+        evil.run(evil.session.goto(f"{site.url}/mark"))
+        assert "mark lefta=b" in evil.look()
 
 
 def test_a_login_is_part_of_the_settings(site: Site) -> None:
@@ -312,10 +312,10 @@ def own() -> Iterator[Chromium]:
 def processes() -> dict[int, str]:
     """The command lines of the processes that this one has started."""
     found = {}
-    for one in psutil.Process().children(recursive=True):
+    for process in psutil.Process().children(recursive=True):
         with suppress(psutil.Error):  # it has ended since
-            if one.status() != psutil.STATUS_ZOMBIE:
-                found[one.pid] = " ".join(one.cmdline())
+            if process.status() != psutil.STATUS_ZOMBIE:
+                found[process.pid] = " ".join(process.cmdline())
     return found
 
 

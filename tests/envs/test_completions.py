@@ -90,14 +90,14 @@ def body(message, **fields):
 
 @pytest.mark.parametrize(("status", "message"), TOO_LONG)
 def test_a_conversation_that_is_too_long(status, message):
-    for one in (message.encode(), body(message, code=None), json.dumps({"detail": message}).encode()):
-        assert read(status, one).meaning is Meaning.TOO_LONG
+    for content in (message.encode(), body(message, code=None), json.dumps({"detail": message}).encode()):
+        assert read(status, content).meaning is Meaning.TOO_LONG
 
 
 @pytest.mark.parametrize(("meaning", "status", "message"), OTHERWISE)
 def test_other_errors(meaning, status, message):
-    for one in (message.encode(), body(message), json.dumps([{"error": {"message": message}}]).encode()):
-        assert read(status, one).meaning is meaning
+    for content in (message.encode(), body(message), json.dumps([{"error": {"message": message}}]).encode()):
+        assert read(status, content).meaning is meaning
 
 
 @pytest.mark.parametrize(("code", "meaning"), [

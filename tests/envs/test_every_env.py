@@ -148,7 +148,7 @@ def test_the_readme_says_where_official_tasks_come_from() -> None:
     """As `agentgym-rl envs` does: elsewhere an item id of AgentGym's is another task."""
     rows = (Path(__file__).parents[2] / "README.md").read_text().splitlines()
     for name in set(available()) - {"harness", "mcp", "openenv"}:
-        (row,) = [one for one in rows if one.startswith("| [") and f"(docs/envs/{name}.md)" in one]
+        (row,) = [row for row in rows if row.startswith("| [") and f"(docs/envs/{name}.md)" in row]
         for word in ("built in", "file", "server"):
             assert (word in row.split("|")[3]) == (word in make(name).spec.official), (name, word)
 
@@ -239,11 +239,11 @@ def test_oracle_solves(solvable: str) -> None:
 
 
 def test_both_wordings_have_the_same_tasks(solvable: str) -> None:
-    one, other = (make(solvable, style=style) for style in STYLES)
-    assert one.spec.splits == other.spec.splits
-    for task in tasks_of(one, 1 if solvable in SLOW else 5):
-        assert (one.goal(task), one.difficulty(task)) == (other.goal(task), other.difficulty(task))
-        assert solution(one, task) == solution(other, task)
+    env, other = (make(solvable, style=style) for style in STYLES)
+    assert env.spec.splits == other.spec.splits
+    for task in tasks_of(env, 1 if solvable in SLOW else 5):
+        assert (env.goal(task), env.difficulty(task)) == (other.goal(task), other.difficulty(task))
+        assert solution(env, task) == solution(other, task)
 
 
 def scrambled(rng: random.Random, command: str) -> str:

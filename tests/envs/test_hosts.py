@@ -133,8 +133,8 @@ def test_two_of_our_servers_share_many_episodes():
 
         return await asyncio.gather(*(episode(index % 50) for index in range(60)))
 
-    with serving(["counter"]) as one, serving(["counter"]) as other:
-        assert asyncio.run(main([one, other])) == [1.0] * 60
+    with serving(["counter"]) as address, serving(["counter"]) as other:
+        assert asyncio.run(main([address, other])) == [1.0] * 60
 
 
 @pytest.mark.e2e

@@ -96,7 +96,7 @@ async def after(env, index, *commands):
     """The steps of an episode, after which the session is closed."""
     try:
         await env.reset(Task("mcp", index))
-        return [await env.step(one) for one in commands]
+        return [await env.step(command) for command in commands]
     finally:
         await env.close()
 
@@ -116,7 +116,9 @@ def test_the_plan_solves_in_every_format(opened, url, style, action_format):
     assert "add_note" in opening(env.spec, style, action_format)[0]["content"]
     read = reader(env.spec, action_format)
     for index in (0, 1):
-        commands = [read(write(env.spec, action_format, one, "so")).command for one in env.oracle(Task("mcp", index))]
+        commands = [
+            read(write(env.spec, action_format, command, "so")).command for command in env.oracle(Task("mcp", index))
+        ]
         steps = asyncio.run(after(env, index, *commands))
         assert [(step.reward, step.terminated) for step in steps] == [(0.0, False), (1.0, True)]
 
@@ -145,17 +147,17 @@ def test_a_mistake_is_an_observation(opened, url):
 @pytest.mark.slow
 def test_every_episode_has_a_process_of_its_own(opened):
     async def both():
-        one, other = opened(), opened()
+        env, other = opened(), opened()
         try:
-            await asyncio.gather(one.reset(Task("mcp", 0)), other.reset(Task("mcp", 0)))
-            await one.step(command(*ADD[:1], **ADD[1]))
-            seen = [(await env.step(command("notes"))).observation.text for env in (one, other)]
-            numbers = [(await env.step(command("process"))).observation.text for env in (one, other)]
-            await one.reset(Task("mcp", 0))
-            numbers.append((await one.step(command("process"))).observation.text)
+            await asyncio.gather(env.reset(Task("mcp", 0)), other.reset(Task("mcp", 0)))
+            await env.step(command(*ADD[:1], **ADD[1]))
+            seen = [(await session.step(command("notes"))).observation.text for session in (env, other)]
+            numbers = [(await session.step(command("process"))).observation.text for session in (env, other)]
+            await env.reset(Task("mcp", 0))
+            numbers.append((await env.step(command("process"))).observation.text)
             return seen, numbers
         finally:
-            await one.close()
+            await env.close()
             await other.close()
 
     seen, numbers = asyncio.run(both())
@@ -183,15 +185,15 @@ def test_a_crash_and_a_hang_are_no_episodes(opened):
 
 def test_sessions_behind_a_url_are_apart(opened, url):
     async def both():
-        one, other = opened(server=url), opened(server=url)
+        env, other = opened(server=url), opened(server=url)
         try:
-            await asyncio.gather(one.reset(Task("mcp", 0)), other.reset(Task("mcp", 1)))
-            won = [await one.step(plan) for plan in one.oracle(Task("mcp", 0))]
+            await asyncio.gather(env.reset(Task("mcp", 0)), other.reset(Task("mcp", 1)))
+            won = [await env.step(plan) for plan in env.oracle(Task("mcp", 0))]
             seen = (await other.step(command("notes"))).observation.text
-            await one.reset(Task("mcp", 0))
-            return won, seen, (await one.step(command("notes"))).observation.text
+            await env.reset(Task("mcp", 0))
+            return won, seen, (await env.step(command("notes"))).observation.text
         finally:
-            await one.close()
+            await env.close()
             await other.close()
 
     tools = [tool.schema for tool in opened(server=url).spec.tools]
@@ -351,8 +353,8 @@ def test_an_environment_is_solved_through_its_tools(name):
             early = await found.call_tool(env.spec.tools[0].name, {})
             first = await found.call_tool("start_task", {"task": str(task)})
             steps = []
-            for one in env.oracle(task):
-                steps.append(await found.call_tool(*to_call(env.spec.tools, one)))
+            for command in env.oracle(task):
+                steps.append(await found.call_tool(*to_call(env.spec.tools, command)))
             wrong = await found.call_tool("start_task", {"task": "nowhere_3"})
             return listed, early, first, steps, wrong
 

@@ -25,7 +25,7 @@ def solved(tmp_path, words, tools, *tasks):
         found = []
         for index in range(len(tasks)):
             await env.reset(Task("mcp", index))
-            steps = [await env.step(one) for one in env.oracle(Task("mcp", index))]
+            steps = [await env.step(command) for command in env.oracle(Task("mcp", index))]
             assert not any(step.info["invalid"] for step in steps), [step.observation.text for step in steps]
             found.append(sum(step.reward for step in steps))
         await env.close()

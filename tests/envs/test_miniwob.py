@@ -53,8 +53,8 @@ def test_pages_take_turns_and_splits_differ_in_their_seeds() -> None:
     ]
     for name, split in SPLITS.items():
         found = {problem(index) for index in split}
-        assert {one.seed for one in found} == set(SEEDS[name])
-        assert {one.mode for one in found} == {"test" if name == "test" else "train"}
+        assert {problem.seed for problem in found} == set(SEEDS[name])
+        assert {problem.mode for problem in found} == {"test" if name == "test" else "train"}
     with pytest.raises(TaskNotFound, match="miniwob has no task 26250: valid are 0 to 26249"):
         problem(26_250)
 
@@ -163,7 +163,7 @@ def test_time_costs_only_with_decay(env: MiniWoB) -> None:
         return trail.reward, trail.done
 
     async def all_of_them() -> list[tuple[float, bool]]:
-        return [await rewards(*one) for one in ((False, 0), (False, 12), (True, 0), (True, 4), (True, 12))]
+        return [await rewards(*asked) for asked in ((False, 0), (False, 12), (True, 0), (True, 4), (True, 12))]
 
     free, late, quick, slow, lost = asyncio.run(all_of_them())
     assert free == late == (1.0, True)

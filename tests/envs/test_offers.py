@@ -63,10 +63,10 @@ def test_an_evaluation_on_official_ids(tmp_path):
     with running(upstream("movie")) as server:
         ag.evaluate(lambda messages: "Action: look", str(ids), host=host_at(server.address), out=tmp_path / "out")
         result = json.loads((tmp_path / "out" / "result.json").read_text())
-        assert [(one["item_id"], one["success"]) for one in result["outcomes"]] == [
+        assert [(outcome["item_id"], outcome["success"]) for outcome in result["outcomes"]] == [
             ("movie_3", [True]), ("movie_4", [True])
         ]  # fmt: skip
-        assert {one["difficulty"] for one in result["outcomes"]} == {"unknown"}
+        assert {outcome["difficulty"] for outcome in result["outcomes"]} == {"unknown"}
 
 
 def test_a_run_on_official_ids(tmp_path):

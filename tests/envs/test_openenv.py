@@ -296,11 +296,11 @@ def test_panels_are_public(toys, monkeypatch, tmp_path):
     assert (panel.name, panel) == ("test-n4-seed2", select("counter", "test", n=4, seed=2))
     with serving("counter", "maze", panels=said[0]) as address:
         splits = httpx.get(f"http://{address}/counter/splits").json()
-        assert [(one["name"], one["type"], one["num_tasks"]) for one in splits[2:]] == [
+        assert [(split["name"], split["type"], split["num_tasks"]) for split in splits[2:]] == [
             ("test-n4-seed2", "test", 4),
             ("mine", "test", 2),
         ]
-        assert [one["digest"] for one in splits[2:]] == [panel.digest, mine.digest]
+        assert [split["digest"] for split in splits[2:]] == [panel.digest, mine.digest]
         tasks = httpx.post(f"http://{address}/counter/tasks", json={"split": panel.name}).json()["tasks"]
         assert tuple(task["item_id"] for task in tasks) == panel.item_ids
         first = talk(f"{address}/counter", reset(split="mine", index=1))[0]["data"]
@@ -397,8 +397,8 @@ def test_an_episode_is_the_same_through_the_wire(name):
 
     async def seen(env):
         found = [(await env.reset(task)).text]
-        for one in here.oracle(task):
-            taken = await env.step(one)
+        for command in here.oracle(task):
+            taken = await env.step(command)
             found.append((taken.observation, taken.reward, taken.terminated, taken.truncated, taken.info["invalid"]))
         await env.close()
         return found
@@ -637,7 +637,7 @@ def test_recorded_servers_are_played(name, options, command, sent, texts, reward
 
     with standing_in(stand_in) as address:
         first, taken = asyncio.run(play(address))
-    assert [one["data"] for one in stand_in.asked if "data" in one] == [{"seed": 7}, sent]
+    assert [message["data"] for message in stand_in.asked if "data" in message] == [{"seed": 7}, sent]
     assert texts is None or (first.text, taken.observation.text) == texts
     assert (taken.reward, (taken.terminated, taken.truncated)) == (reward, ended)
     assert taken.info["raw_reward"] == RECORDED[name][1][1]["reward"]
@@ -650,15 +650,16 @@ def test_a_call_that_fits_no_tool_stays_with_the_agent():
         env = host(address).open("openenv", {})
         await env.reset(Task("openenv", 0))
         steps = [
-            await env.step(one) for one in ("hi", "fly with Action Input: {}", 'echo with Action Input: {"message": 3}')
+            await env.step(command)
+            for command in ("hi", "fly with Action Input: {}", 'echo with Action Input: {"message": 3}')
         ]
         await env.close()
         return steps
 
     with standing_in(stand_in) as address:
         steps = asyncio.run(play(address))
-    assert all(one.info["invalid"] and one.observation.text.startswith("Error: ") for one in steps)
-    assert [one["type"] for one in stand_in.asked] == ["reset", "close"]
+    assert all(step.info["invalid"] and step.observation.text.startswith("Error: ") for step in steps)
+    assert [message["type"] for message in stand_in.asked] == ["reset", "close"]
 
 
 @pytest.mark.parametrize(

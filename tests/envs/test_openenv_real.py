@@ -65,8 +65,12 @@ def test_the_real_client_plays_our_environments(name):
     env = make(name)
     task = Task(name, env.spec.splits["test"][0])
     commands = env.oracle(task)
-    calls = [to_call(env.spec.tools, one) for one in commands] if name == "todo" else []
-    plan = {"reset": {"split": "test", "index": 0}, "actions": [{"message": one} for one in commands], "calls": calls}
+    calls = [to_call(env.spec.tools, command) for command in commands] if name == "todo" else []
+    plan = {
+        "reset": {"split": "test", "index": 0},
+        "actions": [{"message": command} for command in commands],
+        "calls": calls,
+    }
     with ours(name) as address:
         seen = played(f"ws://{address}", plan)
     assert seen["first"]["text"] == asyncio.run(env.reset(task)).text
@@ -95,7 +99,7 @@ async def episode(address, options, index, *commands):
     await host.check("openenv", options)
     env = host.open("openenv", options)
     try:
-        return env, await env.reset(Task("openenv", index)), [await env.step(one) for one in commands]
+        return env, await env.reset(Task("openenv", index)), [await env.step(command) for command in commands]
     finally:
         await env.close()
 
@@ -104,8 +108,8 @@ def test_their_echo_server_is_an_environment(tmp_path):
     subprocess.run([f"{BIN}/openenv", "init", "echo_env", "-o", str(tmp_path)], check=True, capture_output=True)
     with running(f"{BIN}/python", "-m", "server.app", "--port", cwd=tmp_path / "echo_env") as address:
         env, first, steps = asyncio.run(episode(address, {"observation": "echoed_message"}, 3, "hello", "x" * 30))
-    assert "ready" in first.text and [one.observation.text for one in steps] == ["hello", "x" * 30]
-    assert [one.reward for one in steps] == [0.5, 0.5] and steps[1].info["raw_reward"] == 1.0
+    assert "ready" in first.text and [step.observation.text for step in steps] == ["hello", "x" * 30]
+    assert [step.reward for step in steps] == [0.5, 0.5] and steps[1].info["raw_reward"] == 1.0
     assert len(env.spec.splits["test"]) == 100
 
 
@@ -117,7 +121,7 @@ def test_their_text_server_is_an_environment():
         with pytest.raises(EnvFault, match="the game broke"):
             asyncio.run(episode(address, options, 14, "boom"))
     assert first.text == "Guess a number from 0 to 9."
-    assert [(one.observation.text, one.reward, one.terminated) for one in steps] == [
+    assert [(step.observation.text, step.reward, step.terminated) for step in steps] == [
         ("3? No.", 0.0, False),
         ("Right.", 1.0, True),
     ]
@@ -129,4 +133,4 @@ def test_their_tools_are_called():
         env, _, steps = asyncio.run(episode(address, {}, 0, *calls))
     assert [tool.name for tool in env.spec.tools] == ["echo_message", "add"]
     assert env.spec.tools[1].optional == ("b",)
-    assert [one.observation.text for one in steps[:2]] == ["5", "hi"] and steps[2].info["invalid"]
+    assert [step.observation.text for step in steps[:2]] == ["5", "hi"] and steps[2].info["invalid"]

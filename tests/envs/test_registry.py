@@ -84,7 +84,9 @@ def spoken(tmp_path):
     """Writes a file of AgentTraj with one conversation; its path."""
 
     def write(item_id, *messages):
-        said = [{"from": ("human", "gpt")[at % 2], "loss": None, "value": one} for at, one in enumerate(messages)]
+        said = [
+            {"from": ("human", "gpt")[at % 2], "loss": None, "value": message} for at, message in enumerate(messages)
+        ]
         path = tmp_path / "trajectories.json"
         path.write_text(json.dumps([{"item_id": "webshop_1"}, {"item_id": item_id, "conversations": said}]))
         return str(path)

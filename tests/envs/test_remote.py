@@ -588,13 +588,13 @@ def test_the_connections_last_as_long_as_there_are_leases():
             envs = [remote("textcraft", server.address) for _ in range(2)]
             for env in envs:
                 await env.reset(TASK)
-            one, other = (env._lease.servers._http for env in envs)
-            assert one is other
+            client, other = (env._lease.servers._http for env in envs)
+            assert client is other
             await envs[0].close()
-            assert not one.closed
+            assert not client.closed
             await envs[1].close()
             await envs[1].close()
-            assert one.closed
+            assert client.closed
 
     asyncio.run(main())
 

@@ -133,5 +133,5 @@ def test_half_open_connections_do_not_hold_up_the_end(server, half):
     time.sleep(0.3)
     begun = time.monotonic()
     running.should_exit = True
-    assert all(answer(one) == b"" for one in connections)
+    assert all(answer(connection) == b"" for connection in connections)
     assert time.monotonic() - begun < http.RECEIVE_S

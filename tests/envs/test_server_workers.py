@@ -50,17 +50,17 @@ def test_two_workers_answer_for_each_others_sessions(toys):
                 assert told.json()["observation"] == "Count to 2."
             told = httpx.get(f"{address}/counter/observation", params={"id": number}, timeout=LONG)
             assert told.json() == "Count to 2."
-        with httpx.Client(base_url=address, timeout=LONG) as one:
+        with httpx.Client(base_url=address, timeout=LONG) as client:
             for number in ids:
-                said = one.post("/counter/step", json={"id": number, "action": "say 1 é"}).json()
+                said = client.post("/counter/step", json={"id": number, "action": "say 1 é"}).json()
                 assert said["observation"] == "I do not understand."
-            assert one.post("/counter/step", json={"id": "x"}).status_code == 422
-            assert one.post("/todo/step", json={"env_idx": min(ids), "action": ""}).status_code == 404
-            while one.post("/counter/create", json={}).status_code == 200:
+            assert client.post("/counter/step", json={"id": "x"}).status_code == 422
+            assert client.post("/todo/step", json={"env_idx": min(ids), "action": ""}).status_code == 404
+            while client.post("/counter/create", json={}).status_code == 200:
                 pass
-            assert one.get("/metrics").text.count('agentgym_sessions_open{env="counter"} 8.0') == 1
-            assert [one.post("/counter/close", json={"id": number}).json() for number in ids] == [True] * len(ids)
-            assert [one.post("/counter/close", json={"id": number}).json() for number in ids] == [False] * len(ids)
+            assert client.get("/metrics").text.count('agentgym_sessions_open{env="counter"} 8.0') == 1
+            assert [client.post("/counter/close", json={"id": number}).json() for number in ids] == [True] * len(ids)
+            assert [client.post("/counter/close", json={"id": number}).json() for number in ids] == [False] * len(ids)
         os.killpg(process.pid, signal.SIGINT)  # as a terminal does for Ctrl-C
         assert process.wait(timeout=LONG) == 0
         with pytest.raises(httpx.ConnectError):
@@ -85,10 +85,10 @@ def test_a_worker_that_dies_is_replaced_and_only_its_sessions_are_lost(toys):
 
         deadline = time.monotonic() + LONG
         answers = [told(number) for number in ids]
-        while any(one.status_code == 503 for one in answers) and time.monotonic() < deadline:
+        while any(answer.status_code == 503 for answer in answers) and time.monotonic() < deadline:
             time.sleep(0.1)
             answers = [told(number) for number in ids for _ in range(3)]
-        lost = {one.json().get("type") for one in answers}
+        lost = {answer.json().get("type") for answer in answers}
         assert lost == {None, "UnknownSession"}
         assert len(_children(process.pid)) == 2 and process.poll() is None
 

@@ -468,7 +468,7 @@ def test_excel_files_are_read(tmp_path: Path) -> None:
 def altered(path: str, changes: dict[str, str], compression: int = zipfile.ZIP_DEFLATED) -> str:
     """The workbook with other texts in some of its files."""
     with zipfile.ZipFile(path) as archive:
-        files = {one: archive.read(one).decode() for one in archive.namelist()} | changes
+        files = {file: archive.read(file).decode() for file in archive.namelist()} | changes
     with zipfile.ZipFile(path, "w", compression) as archive:
         for name, text in files.items():
             archive.writestr(name, text)

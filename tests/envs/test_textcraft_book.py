@@ -141,7 +141,7 @@ def conversations(tmp_path: Path) -> Path:
     goals = ((7, "gold nugget"), (300, "oak planks"), (7, "stick"))
     said = [(index, ("Craft.", "OK.", START.format(goal))) for index, goal in goals]
     entries = [
-        {"item_id": f"textcraft_{index}", "conversations": [{"from": who, "value": one} for who, one in turns]}
+        {"item_id": f"textcraft_{index}", "conversations": [{"from": who, "value": text} for who, text in turns]}
         for index, texts in said
         for turns in [zip(("human", "gpt", "human"), texts, strict=True)]
     ]

@@ -272,10 +272,10 @@ def test_index_outside_the_environment(index: int) -> None:
 IDS = ["2229845380", "2248347372", "2996081561", "2940511533", "2984067407", "", "x"]
 NAMES = [*FUNCTIONS, "check_valid_actions", "qwzx"]
 CALLS = st.builds(
-    lambda name, one, due, like: call(
+    lambda name, number, due, like: call(
         name,
         **{
-            key: {"project_id": one, "task_id": one, "due_date": due, "is_favorite": like}[key]
+            key: {"project_id": number, "task_id": number, "due_date": due, "is_favorite": like}[key]
             for key in (FUNCTIONS[name].tool.parameters if name in FUNCTIONS else ())
         },
     ),

@@ -145,9 +145,9 @@ def test_seasons() -> None:
 
 def test_cities_are_apart() -> None:
     assert len(CITIES) == 350 and len(UNIQUE) > 300
-    for one, other in combinations(CITIES, 2):
-        if abs(one.latitude - other.latitude) < 1:
-            assert distance(one.latitude, one.longitude, other.latitude, other.longitude) > NEAR
+    for city, other in combinations(CITIES, 2):
+        if abs(city.latitude - other.latitude) < 1:
+            assert distance(city.latitude, city.longitude, other.latitude, other.longitude) > NEAR
     assert all(-90 < city.latitude < 90 and -180 < city.longitude < 180 for city in CITIES)
 
 

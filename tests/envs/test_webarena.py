@@ -146,8 +146,8 @@ def test_official_tasks_by_path(tmp_path: Path) -> None:
             env.goal(Task("webarena", index))
     judged = WebArena(tasks=path, sites=URLS, judge_url="http://127.0.0.1:1", judge_model="m")
     assert judged.spec.splits["train"] == (60, 62)
-    for number, one in enumerate(entries):
-        (tmp_path / f"{number}.json").write_text(json.dumps(one))
+    for number, spoiled in enumerate(entries):
+        (tmp_path / f"{number}.json").write_text(json.dumps(spoiled))
     folder = WebArena(tasks=str(tmp_path), sites={"reddit": URLS["reddit"]})
     assert folder.spec.splits == env.spec.splits
 
@@ -361,22 +361,22 @@ def ask(visit: Visit, site: str, path: str, **form: str) -> tuple[int, str]:
 
 
 def test_what_a_visitor_does_stays_with_the_visitor() -> None:
-    one, other = Visit(USERS), Visit(USERS)
-    assert "Total" in ask(one, "shopping", "/product/101/cart", quantity="2")[1]
-    assert "Order 1120" in ask(one, "shopping", "/orders", x="")[1]
-    assert ask(one, "shopping", "/orders/1120/cancel", x="")[1].count("cancelled") == 1
-    assert "Newtown" in ask(one, "shopping", "/account/city", city="Newtown")[1]
-    assert "I disagree" in ask(one, "reddit", "/f/baking/101/comments", comment="I disagree")[1]
-    assert "You voted" in ask(one, "reddit", "/f/baking/101/vote", x="")[1]
-    assert ask(one, "gitlab", "/almanac/issues/104/state", state="closed")[1].count("Reopen issue") == 1
-    assert "Anna" in ask(one, "wikipedia", "/wiki/Ashford/mayor", mayor="Anna")[1]
+    visit, other = Visit(USERS), Visit(USERS)
+    assert "Total" in ask(visit, "shopping", "/product/101/cart", quantity="2")[1]
+    assert "Order 1120" in ask(visit, "shopping", "/orders", x="")[1]
+    assert ask(visit, "shopping", "/orders/1120/cancel", x="")[1].count("cancelled") == 1
+    assert "Newtown" in ask(visit, "shopping", "/account/city", city="Newtown")[1]
+    assert "I disagree" in ask(visit, "reddit", "/f/baking/101/comments", comment="I disagree")[1]
+    assert "You voted" in ask(visit, "reddit", "/f/baking/101/vote", x="")[1]
+    assert ask(visit, "gitlab", "/almanac/issues/104/state", state="closed")[1].count("Reopen issue") == 1
+    assert "Anna" in ask(visit, "wikipedia", "/wiki/Ashford/mayor", mayor="Anna")[1]
     for site, path, text in (
         ("shopping", "/orders", "Order 1120"), ("shopping", "/account", "Newtown"),
         ("wikipedia", "/wiki/Ashford", "Anna"),
         ("reddit", "/f/baking/101", "I disagree"), ("reddit", "/f/baking/101", "You voted"),
         ("gitlab", "/almanac/issues/104", "Reopen"),
     ):  # fmt: skip
-        assert text in ask(one, site, path)[1] and text not in ask(other, site, path)[1]
+        assert text in ask(visit, site, path)[1] and text not in ask(other, site, path)[1]
 
 
 def test_roles_decide_what_may_be_done() -> None:

@@ -192,7 +192,7 @@ class Left:
 
 def entry(*targets: tuple[str, str, str], number: int = 436) -> dict[str, Any]:
     """An entry of WebArena's files; of each target address, locator and what is included."""
-    html = [{"url": url, "locator": find, "required_contents": {"must_include": [one]}} for url, find, one in targets]
+    html = [{"url": url, "locator": find, "required_contents": {"must_include": [text]}} for url, find, text in targets]
     rules = {"eval_types": ["program_html"], "reference_answers": None, "reference_url": "", "program_html": html}
     task = {"task_id": number, "sites": ["shopping"], "intent": "Order it.", "start_url": "__SHOPPING__"}
     return {**task, "storage_state": None, "eval": rules}

@@ -53,14 +53,16 @@ def test_a_goals_product_has_near_misses():
     families = {product.asin: family for family in catalogue.families() for product in family}
     short = 0
     for goal in GOALS["test"]:
-        earned = [reward(one, options_chosen(goal, one.options), goal)[0] for one in families[goal.product.asin]]
-        short += any(0.5 < one < 1 for one in earned)
+        earned = [
+            reward(product, options_chosen(goal, product.options), goal)[0] for product in families[goal.product.asin]
+        ]
+        short += any(0.5 < score < 1 for score in earned)
     assert short >= 0.8 * len(GOALS["test"])
 
 
 def test_attributes_and_values_are_told_apart():
     for category in catalogue.TEXTS.categories:
-        product = next(one for one in catalogue.products() if one.query == category.query)
+        product = next(product for product in catalogue.products() if product.query == category.query)
         for attribute in set(category.attributes) - set(product.attributes):
             assert not has_attribute(product, attribute), (category.query, attribute)
     for goal in GOALS["test"]:
@@ -113,20 +115,24 @@ def files(tmp_path_factory):
     rows[2]["customization_options"]["Size"] = [{"value": "1/2"}, {"value": "3"}]
     rows += [raw(products[0]), raw(products[3], asin="B0000000001"), raw(products[4], asin="nan")]
     marks = {
-        one.asin: {
-            "attributes": list(one.attributes),
-            "instruction": f"Find me {one.query}",
-            "instruction_attributes": list(one.attributes[:2]),
+        product.asin: {
+            "attributes": list(product.attributes),
+            "instruction": f"Find me {product.query}",
+            "instruction_attributes": list(product.attributes[:2]),
         }
-        for one in products
+        for product in products
     }
     del marks[products[5].asin]["instruction"]
     people = {
-        one.asin: [
-            {"instruction": text, "instruction_attributes": list(one.attributes[:most]), "instruction_options": options}
+        product.asin: [
+            {
+                "instruction": text,
+                "instruction_attributes": list(product.attributes[:most]),
+                "instruction_options": options,
+            }
             for text, most, options in (("i want this.", 1, ["black"]), ("and that", 4, []), ("nothing", 0, []))
         ]
-        for one in products
+        for product in products
     }
     for name, content in {"shuffle": rows, "ins_v2": marks, "human_ins": people}.items():
         path = folder / f"items_{name}{'' if name == 'human_ins' else '_1000'}.json"
@@ -138,7 +144,7 @@ def files(tmp_path_factory):
 def test_products_are_read_as_webshop_reads_them(files):
     folder, products, *_ = files
     shop = open_shop(str(folder / "shop"))
-    assert [one.asin for one in shop.products] == [one.asin for one in products]
+    assert [product.asin for product in shop.products] == [product.asin for product in products]
     ranged, bare, sized, plain_one = (shop.products[at] for at in range(4))
     assert ranged.price_tag == "$10.0 to $20.5" and 10 <= ranged.price <= 20.5 and ranged.bullets == ("one text",)
     assert (bare.price, bare.price_tag, bare.options) == (100.0, "$100.0", {})
@@ -159,7 +165,7 @@ def test_goals_are_those_of_webshop_in_its_order(files):
         texts += [wish + (" with " if each else "") + ", and ".join(each) for each in wishes] if wish else []
     Random(233).shuffle(texts)
     ours = [shop.goals(index).instruction for index in range(0, len(texts), 7)]
-    assert [one.partition(", and price lower")[0] for one in ours] == texts[::7]
+    assert [instruction.partition(", and price lower")[0] for instruction in ours] == texts[::7]
     assert (shop.splits["test"], shop.splits["train"]) == (range(200), range(200, 4130))
     for index in (-1, len(texts)):
         with pytest.raises(TaskNotFound, match=f"webshop has no task {index}: valid are 0 to {len(texts) - 1}"):
@@ -193,7 +199,7 @@ def test_verl_agents_goals_and_reward(files):
 
     asked, oracle = make("webshop"), make("webshop").oracle(Task("webshop", 0))
     asyncio.run(asked.reset(Task("webshop", 0)))
-    partly = [oracle[0], *(one for one in oracle if one.startswith("click[b0")), "click[buy now]"]
+    partly = [oracle[0], *(command for command in oracle if command.startswith("click[b0")), "click[buy now]"]
     assert asyncio.run(bought("success", oracle)) == 1
     assert 0 < asyncio.run(bought("score", partly)) < 1 and asyncio.run(bought("success", partly)) == 0
 
@@ -261,7 +267,7 @@ def test_files_that_are_not_webshops_are_refused(files, tmp_path):
         (tmp_path / "items_shuffle.json").write_text(text)
         with pytest.raises(ValueError, match=problem):
             official.build(tmp_path / "items_shuffle.json", tmp_path / "shop")
-    assert sorted(one.name for one in tmp_path.iterdir()) == ["items_ins_v2.json", "items_shuffle.json"], (
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["items_ins_v2.json", "items_shuffle.json"], (
         "nothing is left"
     )
     (tmp_path / "items_shuffle.json").write_text((folder / "items_shuffle_1000.json").read_text())

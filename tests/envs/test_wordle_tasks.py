@@ -20,11 +20,11 @@ def test_every_fifteenth_word_is_found_in_the_whole_vocabulary() -> None:
 
 def test_oracle_sees_nothing_but_the_marks() -> None:
     trails = {hidden: solve(Game(hidden, words(), 0), words()) for hidden in words()[:25]}
-    for one in trails:
+    for word in trails:
         for other in trails:
-            for mine, its in zip(trails[one], trails[other], strict=False):
+            for mine, its in zip(trails[word], trails[other], strict=False):
                 assert mine == its
-                if marks(mine, one) != marks(its, other):
+                if marks(mine, word) != marks(its, other):
                     break
 
 

@@ -181,7 +181,7 @@ class Upstream:
         return f"http://127.0.0.1:{self.port}{self.story.path}"
 
     def count(self, path: str) -> int:
-        return sum(one == path for one, _ in self.asked)
+        return sum(place == path for place, _ in self.asked)
 
     def restart(self) -> None:
         """Forget all sessions."""
