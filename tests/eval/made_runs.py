@@ -84,7 +84,7 @@ def unfinish(folder: Path, stage: str) -> Path:
     """Make of a finished run one that is in a stage."""
     summary = json.loads((folder / "summary.json").read_text())
     (folder / "summary.json").unlink()
-    names = [one["name"] for one in summary["stages"]]
+    names = [stage["name"] for stage in summary["stages"]]
     ended, now = summary["stages"][: names.index(stage)], summary["stages"][names.index(stage)]
     state = {"results": ended, "stage_episodes": now["episodes"], "stage_wall_s": now["wall_s"]}
     (folder / "state.json").write_text(json.dumps(state))

@@ -9,7 +9,7 @@ FIRST, SECOND = (1.0, 1.0, 0.0, None), (0.0, 1.0, 0.0, 1.0)
 
 
 def panel(by_task, weight=1.0, known=True):
-    found = [one for one in by_task if one is not None]
+    found = [score for score in by_task if score is not None]
     return Panel.of(sum(found) / len(found), len(found), by_task if known else None, weight)
 
 
@@ -26,13 +26,13 @@ def test_runs_of_a_seed_are_averaged_task_by_task():
 
 
 def test_the_part_of_tasks_is_estimated_where_they_are_known():
-    known, unknown = ([(panel(one, known=so),) for one in (FIRST, SECOND)] for so in (True, False))
+    known, unknown = ([(panel(scores, known=so),) for scores in (FIRST, SECOND)] for so in (True, False))
     assert shared(known) == shared_variance([FIRST, SECOND])
     assert shared(unknown) == shared([known[0], unknown[1]]) == pytest.approx((2 / 9 / 3 + 0.25 / 4) / 2)
     assert shared([(panel((1.0,)),)] * 2) == 0.0, "one task says nothing of others, but for success that cannot vary"
 
 
 def test_panels_add_up_with_their_weights():
-    seeds = [(panel(one, 0.25), panel(one, 0.75)) for one in (FIRST, SECOND)]
+    seeds = [(panel(scores, 0.25), panel(scores, 0.75)) for scores in (FIRST, SECOND)]
     assert value(seeds[1]) == 0.5
     assert shared(seeds) == pytest.approx((0.25**2 + 0.75**2) * shared_variance([FIRST, SECOND]))

@@ -34,7 +34,7 @@ def test_every_css_variable_is_defined():
         for path in FILES
         for name in re.findall(r"var\((--[a-z][\w-]*)", path.read_text(encoding="utf-8"))
     }
-    assert len(used) > 20 and {one for one in used if one[0] not in defined} == set()
+    assert len(used) > 20 and {colour for colour in used if colour[0] not in defined} == set()
 
 
 def test_every_colour_of_a_script_is_in_the_palette():

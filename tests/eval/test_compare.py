@@ -37,7 +37,7 @@ def text(comparison, width=250):
 
 
 def arm(comparison, label):
-    return [one.label for one in comparison.arms].index(label)
+    return [arm.label for arm in comparison.arms].index(label)
 
 
 def test_means_and_intervals_over_seeds(tmp_path):
@@ -71,19 +71,19 @@ def test_a_panel_without_an_episode_that_counts_has_no_success(tmp_path):
     assert (cell.mean, cell.by_seed, cell.over) == (0.3, {0: 0.3}, "tasks")
     assert found.bounds == {"random": (None,)}
     assert "30.0 [22, 40]† 1 of 2 seeds" in text(found)
-    assert [one.cells[0].by_seed for one in found.differences] == [{0: pytest.approx(0.2)}]
+    assert [difference.cells[0].by_seed for difference in found.differences] == [{0: pytest.approx(0.2)}]
 
 
 def test_several_runs_of_a_seed_have_the_mean_of_their_intervals(tmp_path):
     both = runs(tmp_path / "a", "grpo", (0.2, 0.3)) + runs(tmp_path / "b", "ppo", (0.4, 0.5))
     cell = compare(both).success[0][0]
-    bounds = [(one + other) / 2 for one, other in zip(wilson(20, 100), wilson(40, 100), strict=True)]
+    bounds = [(bound + other) / 2 for bound, other in zip(wilson(20, 100), wilson(40, 100), strict=True)]
     assert (cell.mean, cell.interval) == (pytest.approx(0.3), pytest.approx(tuple(bounds)))
 
 
 def test_differences_are_paired_within_a_run(tmp_path):
     found = compare(runs(tmp_path, "grpo", (0.1, 0.3, 0.2), (0.2, 0.3, 0.25), (0.3, 0.6, 0.3)))
-    over = {(one.arm, one.baseline): one.cells[0] for one in found.differences}
+    over = {(difference.arm, difference.baseline): difference.cells[0] for difference in found.differences}
     assert list(over) == [("grpo", "bc"), ("grpo", "control"), ("control", "bc")]
     # 0.2, 0.1, 0.3: mean 0.2, sd 0.1, t = 3.464 on 2 degrees of freedom: p 0.0742, the least of three
     cell = over["grpo", "bc"]
@@ -97,7 +97,7 @@ def test_differences_are_paired_within_a_run(tmp_path):
 def test_another_arm_as_baseline_is_paired_by_seed(tmp_path):
     both = runs(tmp_path, "grpo", (0.1, 0.3), (0.1, 0.5)) + runs(tmp_path, "ppo", (0.1, 0.2), (0.1, 0.3), (0.1, 0.9))
     found = compare(both, baseline="ppo")
-    over = {(one.arm, one.baseline): one.cells[0] for one in found.differences}
+    over = {(difference.arm, difference.baseline): difference.cells[0] for difference in found.differences}
     assert set(over) == {("bc", "ppo"), ("grpo", "ppo")}
     assert over["grpo", "ppo"].by_seed == {0: pytest.approx(0.1), 1: pytest.approx(0.2)}
     # 0.1, 0.2: t = 3 on 1 degree of freedom, p 0.2048, one of two
@@ -134,7 +134,7 @@ def test_several_worlds_have_an_average_in_which_each_counts_once(tmp_path):
     stages = {"grpo": {"a/x": 0.2, "a/y": 0.4, "b/x": 0.8}}
     pair = [read(write_run(tmp_path / f"{seed}", seed=seed, stages=stages, panels=panels)) for seed in (0, 1)]
     found = compare(pair)
-    assert [(one.env, one.panel) for one in found.columns] == [
+    assert [(column.env, column.panel) for column in found.columns] == [
         ("a", "x"),
         ("a", "y"),
         ("b", "x"),
@@ -145,9 +145,9 @@ def test_several_worlds_have_an_average_in_which_each_counts_once(tmp_path):
 
 
 def test_a_world_that_a_run_does_not_play_is_left_empty(tmp_path):
-    one = read(write_run(tmp_path / "one", stages={"grpo": 0.2}, panels=("a/x",)))
-    two = read(write_run(tmp_path / "two", stages={"grpo": 0.4}, panels=("a/x", "b/x")))
-    found = compare([one, two])
+    first = read(write_run(tmp_path / "one", stages={"grpo": 0.2}, panels=("a/x",)))
+    second = read(write_run(tmp_path / "two", stages={"grpo": 0.4}, panels=("a/x", "b/x")))
+    found = compare([first, second])
     assert [cell is None for cell in found.success[0]] == [False, True, True]
     assert [cell is None for cell in found.success[1]] == [False, False, False]
 
@@ -155,19 +155,19 @@ def test_a_world_that_a_run_does_not_play_is_left_empty(tmp_path):
 def test_panels_that_weights_were_chosen_by_are_not_reported(tmp_path):
     config = {"envs": {"a": {"panels": {"val": {"role": "validation"}, "x": {"role": "test"}}}}}
     run = read(write_run(tmp_path / "one", stages={"grpo": 0.2}, panels=("a/val", "a/x"), config=config))
-    assert [one.panel for one in compare([run]).columns] == ["x"]
+    assert [column.panel for column in compare([run]).columns] == ["x"]
 
 
 def test_random_policy_and_oracle_stand_below_the_arms(tmp_path):
     stages, panels = {"grpo": {"a/x": 0.2, "b/x": 0.4}}, ("a/x", "b/x")
-    one = read(write_run(tmp_path / "one", stages=stages, panels=panels, bounds={"random": 0.05, "oracle": 1.0}))
-    two = read(write_run(tmp_path / "two", stages=stages, panels=panels, seed=1))
-    found = compare([one, two])
+    first = read(write_run(tmp_path / "one", stages=stages, panels=panels, bounds={"random": 0.05, "oracle": 1.0}))
+    second = read(write_run(tmp_path / "two", stages=stages, panels=panels, seed=1))
+    found = compare([first, second])
     assert found.bounds == {"random": (0.05, 0.05, 0.05), "oracle": (1.0, 1.0, 1.0)}
     assert [line.split() for line in text(found).splitlines() if "│ random" in line] == [
         ["│", "random", "│", "│", "│", "5.0", "│", "5.0", "│", "5.0", "│"]
     ]
-    assert compare([two]).bounds == {}
+    assert compare([second]).bounds == {}
     rows = list(csv.DictReader(write_csv(found, tmp_path / "a.csv").open()))
     assert [(row["arm"], row["mean"]) for row in rows if row["kind"] == "reference"] == [
         *[("random", "5.0")] * 3, *[("oracle", "100.0")] * 3,
@@ -196,7 +196,10 @@ def test_only_differences_that_hold_together_are_bold(tmp_path):
     clear = compare(runs(tmp_path, "grpo", (0.1, 0.7), (0.2, 0.81), (0.15, 0.76)))
     unclear = compare(runs(tmp_path, "ppo", (0.1, 0.2), (0.2, 0.1), (0.15, 0.6)))
     alone = compare(runs(tmp_path, "rloo", (0.1, 0.9)))
-    shown = [[cell.clear for one in found.differences for cell in one.cells] for found in (clear, unclear, alone)]
+    shown = [
+        [cell.clear for difference in found.differences for cell in difference.cells]
+        for found in (clear, unclear, alone)
+    ]
     assert [any(of) for of in shown] == [True, False, False]
     bold = [any(row.bold for row in tables(found)[1].rows) for found in (clear, unclear, alone)]
     assert bold == [True, False, False]
@@ -252,13 +255,13 @@ def test_run_against_run(tmp_path):
     with pytest.raises(ValueError, match=r"the same arm and seed.*--arms run"):
         compare(pair)
     found = compare(pair, baseline="second", by="run")
-    assert [one.label for one in found.arms] == ["first: bc", "second: bc", "third: bc", "first", "second", "third"]
-    cell = next(one.cells[0] for one in found.differences if one.arm == "first")
+    assert [arm.label for arm in found.arms] == ["first: bc", "second: bc", "third: bc", "first", "second", "third"]
+    cell = next(difference.cells[0] for difference in found.differences if difference.arm == "first")
     # Wilson's intervals of 50 and 30 of 100: [0.4038, 0.5962], [0.2189, 0.3958]
     assert (cell.mean, cell.over) == (pytest.approx(0.2), "tasks")
     assert cell.interval == (pytest.approx(0.2 - 0.13578, abs=1e-4), pytest.approx(0.2 + 0.12577, abs=1e-4))
     assert cell.p is None and not cell.clear and "runs" not in tables(found)[0].heads
-    own = [(one.arm, one.baseline) for one in compare(pair, by="run").differences]
+    own = [(difference.arm, difference.baseline) for difference in compare(pair, by="run").differences]
     assert own == [("first", "first: bc"), ("second", "second: bc"), ("third", "third: bc")]
 
 
@@ -267,8 +270,8 @@ def test_arms_called_by_all_keys_that_differ(tmp_path):
         read(write_run(tmp_path / name, stages={"grpo": 0.2}, config={"cloning": {"epochs": n}, "model": {"size": n}}))
         for n, name in enumerate(("a", "b"))
     ]
-    assert [one.label for one in compare(pair).arms] == ["grpo cloning.epochs=0", "grpo cloning.epochs=1"]
-    assert [one.label for one in compare(pair, by="keys").arms] == [
+    assert [arm.label for arm in compare(pair).arms] == ["grpo cloning.epochs=0", "grpo cloning.epochs=1"]
+    assert [arm.label for arm in compare(pair, by="keys").arms] == [
         "grpo cloning.epochs=0 model.size=0", "grpo cloning.epochs=1 model.size=1",
     ]  # fmt: skip
     with pytest.raises(ValueError, match="arms 'name' is unknown; choose short, keys or run"):

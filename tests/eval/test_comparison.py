@@ -23,11 +23,11 @@ def test_flips_and_mcnemar_with_one_sample():
     before = {"maze_1": [True], "maze_2": [False], "maze_3": [False], "maze_4": [True], "maze_5": [False]}
     after = {"maze_1": [False], "maze_2": [True], "maze_3": [True], "maze_4": [True], "maze_5": [False]}
     found = compare(result(before), result(after, policy="two"))
-    (one,) = found.differences
-    assert (one.gained, one.lost) == (("maze_2", "maze_3"), ("maze_1",))
-    assert one.p == mcnemar_p(2, 1)
-    assert (one.first, one.second, one.difference.value) == (0.4, 0.6, pytest.approx(0.2))
-    assert one.difference.ci95[0] <= 0.2 <= one.difference.ci95[1]
+    (difference,) = found.differences
+    assert (difference.gained, difference.lost) == (("maze_2", "maze_3"), ("maze_1",))
+    assert difference.p == mcnemar_p(2, 1)
+    assert (difference.first, difference.second, difference.difference.value) == (0.4, 0.6, pytest.approx(0.2))
+    assert difference.difference.ci95[0] <= 0.2 <= difference.difference.ci95[1]
     assert (found.left_out, found.departures) == ((), ())
     assert "McNemar" in found.test
 
@@ -36,16 +36,20 @@ def test_several_samples_are_compared_by_their_means():
     before = {f"maze_{n}": [False, False, True] for n in range(8)}
     after = {f"maze_{n}": [True, True, n % 2 == 0] for n in range(8)}
     found = compare(result(before, samples=3), result(after, samples=3))
-    (one,) = found.differences
-    assert one.p == pytest.approx(2 / 2**8)
-    assert len(one.gained) == 8 and "signs" in found.test
+    (difference,) = found.differences
+    assert difference.p == pytest.approx(2 / 2**8)
+    assert len(difference.gained) == 8 and "signs" in found.test
 
 
 def test_worlds_apart_and_together_and_what_failed_is_left_out():
     before = {"maze_1": [True], "maze_2": [None], "textcraft_1": [False]}
     after = {"maze_1": [True], "maze_2": [True], "textcraft_1": [True]}
     found = compare(result(before), result(after))
-    assert [(one.env, one.difference.n) for one in found.differences] == [("maze", 1), ("textcraft", 1), ("all", 2)]
+    assert [(difference.env, difference.difference.n) for difference in found.differences] == [
+        ("maze", 1),
+        ("textcraft", 1),
+        ("all", 2),
+    ]
     assert found.left_out == ("maze_2",)
     tables = comparison_tables(found, "a", "b")
     assert [table.row_count for table in tables] == [3, 2]
@@ -55,7 +59,7 @@ def test_all_is_over_all_environments_or_absent():
     before = {"maze_1": [True], "maze_2": [True], "textcraft_1": [None]}
     after = {"maze_1": [True], "maze_2": [False], "textcraft_1": [True]}
     found = compare(result(before), result(after))
-    assert [(one.env, one.difference.n) for one in found.differences] == [("maze", 2)]
+    assert [(difference.env, difference.difference.n) for difference in found.differences] == [("maze", 2)]
     assert found.left_out == ("textcraft_1",)
 
 

@@ -53,7 +53,7 @@ def test_the_variance_of_tasks_by_hand():
 
 @given(st.lists(st.booleans(), min_size=5, max_size=20), st.integers(2, 6))
 def test_tasks_that_every_seed_solves_alike_add_the_most(solved, seeds):
-    row = [float(one) for one in solved]
+    row = [float(success) for success in solved]
     bound = most_shared(fmean(row), len(row)) * len(row) / (len(row) - 1)
     assert shared_variance([row] * seeds) == pytest.approx(bound, abs=1e-12)
 

@@ -116,7 +116,7 @@ def test_an_environment_that_is_solved_rightly_has_the_least_share():
     assert rules(above, DEAD["mixture"]) == []
 
 
-@given(st.lists(st.dictionaries(st.sampled_from(sorted({key for one in DEAD.values() for key in one})),
+@given(st.lists(st.dictionaries(st.sampled_from(sorted({key for keys in DEAD.values() for key in keys})),
                                 st.floats(0, 1e9)), max_size=5))  # fmt: skip
 def test_any_metrics_can_be_diagnosed(rows):
     partly = [row | {"diagnostics/ratio_high": 1.0} if "diagnostics/ratio_low" in row else row for row in rows]

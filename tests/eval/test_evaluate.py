@@ -101,7 +101,7 @@ def table_rows(table):
 def test_the_episodes_are_stored_in_order_with_their_tags(tmp_path):
     run(tmp_path, concurrency=3)
     episodes = episode_store.read(tmp_path / EPISODES)
-    played = [(one.item_id, one.tags["sample"]) for one in episodes]
+    played = [(episode.item_id, episode.tags["sample"]) for episode in episodes]
     assert played == [(f"counter_{index}", number) for index in range(40, 50) for number in range(3)]
     assert episodes[0].tags == {"panel": "test", "decoding": "greedy", "sample": 0}
     assert len(episode_store.EpisodeStore(tmp_path).query(env="counter")) == 30
@@ -180,7 +180,7 @@ def test_failures_outside_the_agent_are_apart_and_played_again(tmp_path, monkeyp
     found = run(tmp_path, plan_of(policy="oracle"), Oracle())
     score = found.envs()["counter"]
     assert (score.success.value, score.success.n, score.error_rate.value) == (1.0, 8, 0.2)
-    assert [one["item_id"] for one in found.failures] == ["counter_41", "counter_44"]
+    assert [failure["item_id"] for failure in found.failures] == ["counter_41", "counter_44"]
     assert (found.failures[0]["ending"], found.failures[0]["error"]) == ("env_error", "EnvUnavailable: gone")
     down.clear()
     again = run(tmp_path, plan_of(policy="oracle"), Oracle())
@@ -199,7 +199,7 @@ def test_an_episode_is_retried_before_it_counts_as_failed(tmp_path, monkeypatch)
     monkeypatch.setattr(toy.Counter, "reset", once)
     found = run(tmp_path, plan_of(policy="oracle", retries=1), Oracle())
     assert found.envs()["counter"].error_rate.value == 0.0
-    assert {one.attempts for one in episode_store.read(tmp_path / EPISODES)} == {2}
+    assert {episode.attempts for episode in episode_store.read(tmp_path / EPISODES)} == {2}
 
 
 def test_when_nothing_works_the_evaluation_stops_and_keeps_what_it_has(tmp_path, monkeypatch):
@@ -319,8 +319,8 @@ def test_what_the_api_ended_is_counted_by_kind_and_kept(tmp_path):
     server = ChatServer(count, *faults)
     found = ask(server, tmp_path, concurrency=1)
     assert found.endings == {"terminated": 7, "refused": 1, "malformed": 1, "context_limit": 1}
-    assert sorted(one["ending"] for one in found.stopped) == ["context_limit", "malformed", "refused"]
-    assert all(one["error"].startswith("openai:some/model@") for one in found.stopped)
+    assert sorted(stopped["ending"] for stopped in found.stopped) == ["context_limit", "malformed", "refused"]
+    assert all(stopped["error"].startswith("openai:some/model@") for stopped in found.stopped)
     assert (found.failures, found.envs()["counter"].success.value) == ((), 0.7)
     asked = len(server.requests)
     assert result.read(tmp_path) == found == ask(server, tmp_path)

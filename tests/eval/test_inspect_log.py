@@ -29,10 +29,14 @@ def episode(item_id="toy_1", ending=Ending.TERMINATED, success=True, **values):
 
 def test_a_sample_is_an_episode():
     found = log([episode(), episode(success=False), episode("toy_2")], {"model": "m", "digest": "d"}, "toy/test")
-    assert [(one["id"], one["epoch"]) for one in found["samples"]] == [("toy_1", 1), ("toy_1", 2), ("toy_2", 1)]
+    assert [(sample["id"], sample["epoch"]) for sample in found["samples"]] == [
+        ("toy_1", 1),
+        ("toy_1", 2),
+        ("toy_2", 1),
+    ]
     first = found["samples"][0]
-    assert [one["content"] for one in first["input"]] == ["start"]
-    assert [one["content"] for one in first["messages"]] == ["start", "go", "the end"]
+    assert [message["content"] for message in first["input"]] == ["start"]
+    assert [message["content"] for message in first["messages"]] == ["start", "go", "the end"]
     assert first["scores"]["success"]["value"] == 1
     assert found["eval"]["metadata"] == {"digest": "d"} and found["eval"]["config"] == {"epochs": 2}
     [success, _] = found["results"]["scores"]
@@ -53,7 +57,7 @@ def test_a_turn_is_a_model_event():
     assert [event["completed"][-8:] for event in sample["events"]] == ["01+00:00", "04+00:00"]
     pool = sample["events_data"]["messages"]
     assert [event["output"]["choices"][0]["message"] for event in sample["events"]] == [pool[3], pool[5]]
-    assert len({one["id"] for one in sample["messages"]}) == 7, "equal texts are different messages"
+    assert len({message["id"] for message in sample["messages"]}) == 7, "equal texts are different messages"
 
 
 def test_limits_and_failures_are_told():
@@ -61,7 +65,7 @@ def test_limits_and_failures_are_told():
     full = episode(ending=Ending.CONTEXT_LIMIT, success=False, prompt_tokens=30, response_tokens=12)
     died = episode(ending=Ending.ENV_ERROR, success=False, error="EnvUnavailable: gone", turns=[], messages=[])
     found = log([late, full, died], {"model": "m"}, "toy/test")
-    assert [one.get("limit") for one in found["samples"]] == [
+    assert [sample.get("limit") for sample in found["samples"]] == [
         {"type": "turn", "limit": 5},
         {"type": "context", "limit": 42},
         None,
@@ -86,7 +90,7 @@ def test_a_run_gives_a_log_for_each_panel_decoding_and_file(tmp_path):
     assert len(files) == len(set(files)) == 8 and all(file.is_file() for file in files)
     assert files == export(run, tmp_path / "logs"), "the same names again"
     told = [json.loads(file.read_text())["eval"]["metadata"] for file in files]
-    assert {one["digest"] for one in told if one["panel"] == "test"} == {"0123456789ab"}
+    assert {panel["digest"] for panel in told if panel["panel"] == "test"} == {"0123456789ab"}
 
 
 def test_training_alone_is_no_evaluation(tmp_path):
@@ -123,12 +127,13 @@ def test_inspect_reads_it(other, exported):
     read = inspect.read_eval_log(info)
     assert (read.status, read.eval.task, len(read.samples)) == ("success", "counter/test", 20)
     means = {score.name: score.metrics["mean"].value for score in read.results.scores}
-    assert means["success"] == sum(one.scores["success"].value for one in read.samples) / 20
+    assert means["success"] == sum(sample.scores["success"].value for sample in read.samples) / 20
     assert read.samples[0].messages[0].role == "user" and read.samples[0].output.completion
     again = exported.with_suffix(".eval")
     inspect.write_eval_log(read, str(again))
     both = [
-        {(one.id, one.epoch): one.scores for one in log.samples} for log in (read, inspect.read_eval_log(str(again)))
+        {(sample.id, sample.epoch): sample.scores for sample in log.samples}
+        for log in (read, inspect.read_eval_log(str(again)))
     ]
     assert both[0] == both[1]
 
@@ -140,10 +145,10 @@ def test_inspects_data_frames_have_it(other, exported):
     assert len(samples) == 20 and {"score_success", "score_reward"} <= {*samples.columns}
     assert len(analysis.evals_df(logs, quiet=True)) == 1
     written = json.loads(exported.read_text())["samples"]
-    assert len(analysis.events_df(logs, quiet=True)) == sum(one["turn_count"] for one in written)
+    assert len(analysis.events_df(logs, quiet=True)) == sum(row["turn_count"] for row in written)
     for parallel in (False, True):
         messages = analysis.messages_df(logs, quiet=True, parallel=parallel)
-        told = [message["content"] for one in written for message in one["messages"][:-1]]
+        told = [message["content"] for row in written for message in row["messages"][:-1]]
         assert [*messages["content"]] == told, "all that the model was shown, which the last observation is not"
 
 
@@ -180,6 +185,6 @@ def fetch(url: str) -> bytes:
 def unused_port() -> int:
     import socket
 
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return one.getsockname()[1]
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        return bound.getsockname()[1]

@@ -227,7 +227,7 @@ def test_a_killed_course_asks_nothing_twice(tmp_path):
     assert f"{len(server.requests)} calls" in done.stdout, "what was used before the kill counts"
     straight = Scripted(ADD)
     assert learn(straight, "concurrency=1", "out=straight").exit_code == 0
-    asked, once = ([[body["messages"], body["seed"]] for body in one.requests] for one in (server, straight))
+    asked, once = ([[body["messages"], body["seed"]] for body in api.requests] for api in (server, straight))
     assert asked == once
     assert Playbook.read("book/playbook.json") == Playbook.read("straight/playbook.json")
 

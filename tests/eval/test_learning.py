@@ -121,7 +121,7 @@ def test_curves_of_many_points_are_smoothed(tmp_path):
     [(_, curve)] = plot.curves
     smooth = curve.smoothed
     assert smooth.x == curve.x and len(smooth.mean) == 40 and smooth.mean[0] == curve.mean[0]
-    spread = [max(one.mean[5:-5]) - min(one.mean[5:-5]) for one in (curve, smooth)]
+    spread = [max(line.mean[5:-5]) - min(line.mean[5:-5]) for line in (curve, smooth)]
     assert spread[1] < 0.3 * spread[0]
     [few] = plots(compare(made(tmp_path / "few", values[:5])))
     assert few.curves[0][1].smoothed is None and few.n == 100

@@ -119,7 +119,7 @@ def learner(rng, tasks, samples):
 def test_the_interval_holds_the_truth_as_often_as_it_says(samples):
     rng, runs = Random(f"{samples}"), 250
     found = [score(learner(rng, 40, samples), f"{run}") for run in range(runs)]
-    assert 0.92 <= fmean(one.ci95[0] <= 0.5 <= one.ci95[1] for one in found) <= 0.98
+    assert 0.92 <= fmean(score.ci95[0] <= 0.5 <= score.ci95[1] for score in found) <= 0.98
 
 
 def test_a_part_that_lacks_episodes_is_named_however_many_the_whole_has():

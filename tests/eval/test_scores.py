@@ -14,8 +14,8 @@ from agentgym_rl.eval.intervals import wilson
 
 
 def outcome(*successes, item_id="maze_1", difficulty="easy"):
-    rewards = tuple(None if one is None else float(one) for one in successes)
-    turns = tuple(None if one is None else 2 + one for one in successes)
+    rewards = tuple(None if success is None else float(success) for success in successes)
+    turns = tuple(None if success is None else 2 + success for success in successes)
     return Outcome(item_id, difficulty, tuple(successes), rewards, turns)
 
 
@@ -24,8 +24,8 @@ def test_pass_estimators_are_averages_over_all_choices_of_k(successes, data):
     k = data.draw(st.integers(1, len(successes)))
     choices = list(combinations(successes, k))
     n, c = len(successes), sum(successes)
-    assert pass_at_k(n, c, k) == pytest.approx(fmean(any(one) for one in choices))
-    assert pass_hat_k(n, c, k) == pytest.approx(fmean(all(one) for one in choices))
+    assert pass_at_k(n, c, k) == pytest.approx(fmean(any(choice) for choice in choices))
+    assert pass_hat_k(n, c, k) == pytest.approx(fmean(all(choice) for choice in choices))
 
 
 @pytest.mark.parametrize(("samples", "found"), [(1, [1]), (2, [1, 2]), (4, [1, 2, 4]), (6, [1, 2, 4, 6])])
@@ -58,7 +58,7 @@ def test_where_nothing_counts_there_is_no_success():
 def test_passes_leave_out_tasks_with_too_few_episodes():
     outcomes = [outcome(True, False, False, True), outcome(False, False, None, None)]
     found = passes(outcomes, 4, "a")
-    assert [(k, one.n) for k, one in found["pass@k"].items()] == [(1, 2), (2, 2), (4, 1)]
+    assert [(k, measure.n) for k, measure in found["pass@k"].items()] == [(1, 2), (2, 2), (4, 1)]
     assert found["pass@k"][2].value == pytest.approx((5 / 6 + 0) / 2)
     assert found["pass^k"][2].value == pytest.approx((1 / 6 + 0) / 2)
     assert found["pass@k"][1].value == found["pass^k"][1].value == pytest.approx(0.25)
@@ -66,8 +66,8 @@ def test_passes_leave_out_tasks_with_too_few_episodes():
 
 def test_the_mean_over_worlds_weighs_them_the_same():
     def env(value, low, high, tasks):
-        one = Measure(value, (low, high), tasks)
-        return Score(one, one, one, Measure(0.0, (0.0, 0.1), tasks), tasks, tasks)
+        measure = Measure(value, (low, high), tasks)
+        return Score(measure, measure, measure, Measure(0.0, (0.0, 0.1), tasks), tasks, tasks)
 
     found = macro([env(0.2, 0.1, 0.4, 10), env(0.8, 0.7, 0.9, 1000)])
     assert found.success.value == pytest.approx(0.5)

@@ -65,10 +65,10 @@ def test_a_number_draws_the_same_tasks_always():
 
 
 def test_several_worlds_have_one_digest_whatever_their_order():
-    one, other = read("counter:test,plain:test:3", RULES), read(" plain:test:3 , counter:test,", RULES)
-    assert (one.digest, one.envs) == (other.digest, ["counter", "plain"])
-    assert one.digest not in [panel.digest for panel in one.panels]
-    assert len(one.tasks) == 13
+    suite, other = read("counter:test,plain:test:3", RULES), read(" plain:test:3 , counter:test,", RULES)
+    assert (suite.digest, suite.envs) == (other.digest, ["counter", "plain"])
+    assert suite.digest not in [panel.digest for panel in suite.panels]
+    assert len(suite.tasks) == 13
 
 
 def test_a_world_named_twice_is_one_panel_with_each_task_once():

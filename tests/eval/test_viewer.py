@@ -35,8 +35,8 @@ def turn(response, action="x", **fields):
     return Turn(response=response, action=action, observation="", reward=0.0, invalid=False, **fields)
 
 
-def kinds(one):
-    return [(part["kind"], "".join(text for text, _ in part["tokens"])) for part in parts(one)]
+def kinds(shown):
+    return [(part["kind"], "".join(text for text, _ in part["tokens"])) for part in parts(shown)]
 
 
 @pytest.mark.parametrize(
@@ -68,13 +68,13 @@ def test_a_reply_is_cut_into_thought_and_action(reply, action, wanted):
 
 def test_tokens_keep_their_log_probabilities_and_their_order():
     pieces = ["Thought", ":\n", "be", "cause", "\n\n", "Action:", "\ngo", " left", "<|im_end|>"]
-    one = turn("Thought:\nbecause\n\nAction:\ngo left", pieces=pieces, log_probs=[-0.1 * at for at in range(9)])
-    found = parts(one)
+    read = turn("Thought:\nbecause\n\nAction:\ngo left", pieces=pieces, log_probs=[-0.1 * at for at in range(9)])
+    found = parts(read)
     assert [(part["kind"], [text for text, _ in part["tokens"]]) for part in found] == [
         ("other", ["Thought", ":\n"]), ("thought", ["be", "cause"]), ("other", ["\n\n", "Action:"]),
         ("action", ["\ngo", " left"]), ("other", ["<|im_end|>"]),
     ]  # fmt: skip
-    assert [log_prob for part in found for _, log_prob in part["tokens"]] == one.log_probs
+    assert [log_prob for part in found for _, log_prob in part["tokens"]] == read.log_probs
 
 
 def test_replayed_tokens_have_no_log_probabilities():
@@ -96,7 +96,7 @@ def test_details_of_an_episode():
 def test_an_observation_that_was_put_before_the_model_is_shown():
     episode = made(turns=1, ending=Ending.CONTEXT_LIMIT)
     episode.messages.append({"role": "user", "content": "one"})
-    assert [one["shown"] for one in detail(episode)["turns"]] == [True]
+    assert [shown["shown"] for shown in detail(episode)["turns"]] == [True]
 
 
 def test_every_ending_that_counts_has_a_colour_of_its_own():
@@ -165,8 +165,8 @@ def test_babyais_grid_follows_the_episode(style):
     assert len(pictures) == len(episode.turns) + 1 and None not in pictures
     env = BabyAI(style)
     env._reset_blocking(Task.parse(episode.item_id))
-    for one, picture in zip(episode.turns, pictures[1:], strict=True):
-        env._step_blocking(one.action)
+    for told, picture in zip(episode.turns, pictures[1:], strict=True):
+        env._step_blocking(told.action)
         x, y, heading = env.level.pose
         assert f"column {x}, row {y}, faces {('right', 'down', 'left', 'up')[heading]}" in picture.label
 
@@ -186,12 +186,12 @@ def test_webshops_pages_follow_the_episode(style):
     episode = played("webshop", 0, style)
     pictures = draw(episode)
     assert len(pictures) == len(episode.turns) + 1 and None not in pictures
-    texts = [" ".join(text for _, each in one.shapes if (text := dict(each).get("text"))) for one in pictures]
+    texts = [" ".join(text for _, each in picture.shapes if (text := dict(each).get("text"))) for picture in pictures]
     assert "Search" in texts[0] and "Total results" in texts[1] and "Buy Now" in texts[2] and "score" in texts[-1]
     kinds = [dict(each).get("class") for _, each in pictures[3].shapes]
     assert kinds.count("shop pressed") == 1
     episode.turns[2].observation = "another page"
-    assert [one is None for one in draw(episode)] == [False] * 3 + [True] * (len(episode.turns) - 2)
+    assert [picture is None for picture in draw(episode)] == [False] * 3 + [True] * (len(episode.turns) - 2)
     episode.item_id = "webshop_-1"
     assert set(draw(episode)) == {None}
 
@@ -354,9 +354,9 @@ def test_an_export_holds_every_episode(tmp_path):
     goals = unpacked((out / "data" / "goals.js").read_text())
     assert index == listing(store) and goals["babyai_1"].startswith("go to ") and heard[-1] == (118, 118)
     assert [len(chunk) for chunk in chunks] == [CHUNK, CHUNK, 18]
-    everything = [one for chunk in chunks for one in chunk]
+    everything = [entry for chunk in chunks for entry in chunk]
     items = [index["values"]["item_id"][code] for code in index["columns"]["item_id"]]
-    assert [one["item_id"] for one in everything] == items
+    assert [entry["item_id"] for entry in everything] == items
     assert everything[-1] == json.loads(encode(detail(store.open(store.query()[-1]))))
     assert not any(path.name.startswith(".") for path in out.rglob("*"))
 
@@ -373,7 +373,7 @@ def test_an_export_replaces_an_older_one_and_nothing_else(tmp_path):
     export(store, out, pictures=False)
     assert [path.name for path in (out / "data" / "000").iterdir()] == ["000000.js"]
     (last,) = (unpacked(path.read_text()) for path in (out / "data" / "000").iterdir())
-    assert not any(one["pictures"] for one in last)
+    assert not any(entry["pictures"] for entry in last)
 
 
 def test_the_page_names_no_other_place():
