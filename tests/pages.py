@@ -58,12 +58,14 @@ def problems(page: Any, controls: str, within: str = "body") -> dict[str, dict[s
             page.emulate_media(color_scheme=colour)
             page.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
             found[f"{width}, {colour}"] = _problems(page, controls, within)
-    return {name: one for name, one in found.items() if one}
+    return {name: value for name, value in found.items() if value}
 
 
 def _problems(page: Any, controls: str, within: str) -> dict[str, list[Any]]:
     found = page.evaluate("([part, tags]) => axe.run(part, {runOnly: tags})", [within, RULES])
-    broken = [(one["id"], [node["html"][:160] for node in one["nodes"][:3]]) for one in found["violations"]]
+    broken = [
+        (violation["id"], [node["html"][:160] for node in violation["nodes"][:3]]) for violation in found["violations"]
+    ]
     wide = page.evaluate("document.documentElement.scrollWidth - innerWidth")
     named = {
         "scrolls sideways": [wide] if wide > 0 else [],
@@ -72,7 +74,7 @@ def _problems(page: Any, controls: str, within: str) -> dict[str, list[Any]]:
         "cut": page.evaluate(CUT_TEXT, controls),
         "not accessible": broken,
     }
-    return {name: one for name, one in named.items() if one}
+    return {name: value for name, value in named.items() if value}
 
 
 def tabbed(page: Any, times: int) -> list[str]:

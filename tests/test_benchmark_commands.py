@@ -46,7 +46,7 @@ def test_both_sides_of_the_step_overhead_do_the_same_work(tmp_path, monkeypatch)
     for side in (step_overhead.ours, step_overhead.stock):
         with pytest.raises(InterruptedError):
             side(tmp_path / "model", tmp_path / side.__name__, 6)
-    stock = dict(one.split("=", 1) for one in commands["stock"][3:])
+    stock = dict(word.split("=", 1) for word in commands["stock"][3:])
     ours = load(commands["ours"][4:])
     assert ours.model.path == stock["actor_rollout_ref.model.path"] == str(tmp_path / "model")
     same = {
@@ -77,7 +77,7 @@ def test_the_configuration_of_a_run_is_read_again(overrides, tmp_path):
     (tmp_path / "config.yaml").write_text(to_yaml(config))
     again = restore(read_config(tmp_path))
     assert again == config
-    assert [type(one) for one in vars(again).values()] == [type(one) for one in vars(config).values()]
+    assert [type(value) for value in vars(again).values()] == [type(value) for value in vars(config).values()]
 
 
 def test_a_configuration_of_unknown_keys_is_refused():

@@ -31,7 +31,7 @@ def test_help_shows_every_command_under_a_heading_with_an_example():
     assert "Example: agentgym-rl fetch smollm2_135m" in run("fetch", "--help").stdout
 
 
-@pytest.mark.parametrize("example", [one for group in cli.GROUPS.values() for one in group.values()])
+@pytest.mark.parametrize("example", [command for group in cli.GROUPS.values() for command in group.values()])
 def test_examples_can_be_pasted(example, monkeypatch):
     """Each is read whole: arguments and options exist and have values of their kinds."""
     name, *words = shlex.split(example)[1:]
@@ -305,10 +305,10 @@ def test_a_misspelt_option_is_typers_to_name():
 
 def test_machines_read_json(tmp_path):
     """What --json prints is JSON and nothing else, and says what the tables say."""
-    envs = {one["name"]: one for one in json.loads(run("envs", "--json").stdout)}
+    envs = {env["name"]: env for env in json.loads(run("envs", "--json").stdout)}
     assert envs["counter"]["splits"]["train"] == 40 and "a_package_nobody_has" in envs["needy"]["error"]
     checked = json.loads(run("check", "counter", "--n", 2, "--json").stdout)
-    assert checked["passed"] and {one["name"] for one in checked["findings"]} >= {"spec is sane"}
+    assert checked["passed"] and {finding["name"] for finding in checked["findings"]} >= {"spec is sane"}
     collected = json.loads(run("collect", "counter", "--out", tmp_path / "a.json", "--n", 3, "--json").stdout)
     assert collected["kept"] == 3 and collected["out"] == str(tmp_path / "a.json")
     scores = []

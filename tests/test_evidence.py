@@ -48,7 +48,7 @@ ROWS = [
 
 
 def every(rows, name="algorithms"):
-    return {one: rows if one == name else [] for one in STUDIES}
+    return {study: rows if study == name else [] for study in STUDIES}
 
 
 def percents(found):
@@ -69,7 +69,7 @@ def test_success_by_seed():
 
 def test_cells_have_the_interval_over_seeds_and_tasks():
     def found(*success, by_task=None):
-        panels = [pages._panel([one, 200, *([] if by_task is None else [by_task])], 2, 1.0) for one in success]
+        panels = [pages._panel([score, 200, *([] if by_task is None else [by_task])], 2, 1.0) for score in success]
         return {seed: (panel,) for seed, panel in enumerate(panels)}
 
     # seeds alike, 100 tasks of which it is not known which succeed: 1.96 * sqrt(0.25 / 100)
@@ -82,9 +82,9 @@ def test_cells_have_the_interval_over_seeds_and_tasks():
 def test_only_claims_of_the_design_get_a_verdict_and_are_corrected_together():
     same = (0.9, 0.9, 0.9)
     seeds = [
-        one
+        claim
         for seed in range(5)
-        for one in (
+        for claim in (
             row("evol", seed, *same, control=0.2),
             row("bc", seed, 0.1, 0.1, 0.1),
             row("grpo", seed, *same, control=0.9),
@@ -105,8 +105,8 @@ def test_claims_of_two_studies_on_one_page_are_corrected_together():
     names = [name for name, _ in on_page(STUDIES["pretrained_curriculum"])]
     assert names == ["pretrained"] * 3 + ["pretrained_curriculum"]
     rows = {name: evidence.results(study) for name, study in STUDIES.items()}
-    one, two = (pages.verdicts(STUDIES[name], rows) for name in ("pretrained", "pretrained_curriculum"))
-    assert one == two
+    plain, curriculum = (pages.verdicts(STUDIES[name], rows) for name in ("pretrained", "pretrained_curriculum"))
+    assert plain == curriculum
 
 
 def test_the_page_keeps_what_stands_around_its_tables():
@@ -132,7 +132,7 @@ def test_rows_of_the_design_stand_alone():
     own = [row("bc", seed, 0.1, 0.1, 0.1) for seed in design.seeds]
     assert design.reported([*ROWS, *own[:3]]) == own[:3] and design.reported(ROWS) == ROWS
     assert design.older([*ROWS, *own]) == ROWS
-    with_tasks = [{**one, "success": {env: [0.1, 2, [0.0, 0.2]] for env in ALGORITHMS.columns}} for one in own]
+    with_tasks = [{**row, "success": {env: [0.1, 2, [0.0, 0.2]] for env in ALGORITHMS.columns}} for row in own]
     assert not any("design" in line or "tasks" in line for line in pages.notes("algorithms", with_tasks))
     assert "3 of the design's 8 seeds." in pages.notes("algorithms", own[:3])
     assert any("older than the design" in line for line in pages.notes("algorithms", ROWS))
@@ -140,7 +140,7 @@ def test_rows_of_the_design_stand_alone():
 
 def test_panels_of_the_design_are_those_of_its_seeds_alone():
     ours, older = (evidence.composed(STUDIES["pretrained"], "bc", seed, Path("a")) for seed in (20, 0))
-    assert [one.envs["textcraft"].panels["unseen_goals"].samples for one in (ours, older)] == [6, 2]
+    assert [config.envs["textcraft"].panels["unseen_goals"].samples for config in (ours, older)] == [6, 2]
     design = DESIGNS["pretrained"]
     assert design.size(STUDIES["pretrained"], "unseen_goals", 200) == (100, 6)
     assert design.size(STUDIES["pretrained"], "new_mazes", 40) == (20, 2)
@@ -193,8 +193,8 @@ def test_every_credit_for_steps_has_as_many_episodes_and_updates():
     assert {episodes_of("credit", arm) for arm in arms} == {960}
     configs = [composed("credit", arm) for arm in arms]
     algorithms = [config.algorithm for config in configs]
-    assert len({(one.tasks_per_step, one.mini_batch_tasks, one.epochs, one.lr) for one in algorithms}) == 1
-    assert {frozenset(Resolved(one).mixture.shares) for one in configs} == {frozenset({"textcraft", "maze"})}
+    assert len({(own.tasks_per_step, own.mini_batch_tasks, own.epochs, own.lr) for own in algorithms}) == 1
+    assert {frozenset(Resolved(config).mixture.shares) for config in configs} == {frozenset({"textcraft", "maze"})}
 
 
 def test_every_horizon_composes_with_the_same_number_of_episodes():
@@ -267,7 +267,7 @@ def test_rows_of_older_code_are_stale():
     old, own = dict(row("bc", 0, 0, 0, 0)), {"panels": {"maze": {}}, "commit": "c0ffee5eed"}
     present = row("bc", 1, 0, 0, 0) | own | {"code": code(["maze"])}
     other = row("bc", 2, 0, 0, 0) | own | {"code": "another"}
-    reasons = [why(one) for one in (old, present, other)]
+    reasons = [why(row) for row in (old, present, other)]
     assert reasons == [
         "made before rows carried a code digest", None, "made by other code (commit c0ffee5)",
     ]  # fmt: skip
@@ -343,7 +343,7 @@ def test_numbers_with_an_interval_are_those_of_the_tables():
 def test_pages_and_raw_results_in_the_repository_are_of_its_settings(name):
     study = STUDIES[name]
     rows, text = evidence.results(study), study.page.read_text()
-    known = {one: evidence.results(own) for one, own in STUDIES.items()}
+    known = {key: evidence.results(own) for key, own in STUDIES.items()}
     assert pages.page(study.page, text, known) == text, f"python benchmarks/evidence.py {name} --page renews it"
     assert not rows or all((DOCS / "images" / f"{picture}.png").is_file() for picture in study.curves)
     for row in rows:

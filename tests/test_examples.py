@@ -156,9 +156,9 @@ def test_turns_are_worth_what_branches_from_them_return(monkeypatch):
     from my_algorithms.tree import Tree, TreeConfig
 
     lost, won = episode(0.0, 0.0, 0.0, spans=[(0, 1), (1, 2), (2, 3)]), episode(1.0, spans=[(0, 1)])
-    roots = [Rollout(episode=one, segments=[Example([5, 6, 7], [1.0, 1.0, 1.0])], group="g") for one in (lost, won)]
-    for one in (lost, won):
-        one.messages = [{"role": role, "content": "r"} for _ in one.turns for role in ("user", "assistant")]
+    roots = [Rollout(episode=root, segments=[Example([5, 6, 7], [1.0, 1.0, 1.0])], group="g") for root in (lost, won)]
+    for root in (lost, won):
+        root.messages = [{"role": role, "content": "r"} for _ in root.turns for role in ("user", "assistant")]
     scripted = Branching(roots, iter([0.75, 0.75, 0.5, None]))
     monkeypatch.setattr("my_algorithms.tree.drawn", lambda root, points, seed: [*range(1, len(root.episode.turns))])
     assert Tree(TreeConfig()).unit(scripted, 0) == {"tree/points": 2, "tree/dropped": 1}

@@ -85,7 +85,7 @@ def test_pythons_are_named_that_are_tested_and_the_first_is_required(status, pro
 def test_the_bound_of_the_engine_stands_in_its_extras_alone(project):
     bound = "python_version < '{}.{}'".format(*extras.ENGINE_ENDS)
     needs = {name: needed for name, needed in project["optional-dependencies"].items() if name in ("cpu", "gpu")}
-    others = [one for needed in needs.values() for one in needed if not one.endswith(bound)]
+    others = [extra for needed in needs.values() for extra in needed if not extra.endswith(bound)]
     assert sorted(others) == ["agentgym-rl[smollm2,train]", "agentgym-rl[train]"]
     assert str(project).count("python_version") == str(needs).count("python_version")
 

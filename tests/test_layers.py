@@ -141,7 +141,7 @@ def words(path: Path) -> set[str]:
     prose = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
     strings = {node.value for node in nodes if isinstance(node, ast.Constant) and id(node) not in prose}
     names = {getattr(node, field, None) for node in nodes for field in ("id", "attr", "name", "arg", "asname")}
-    return {one for one in strings | names if isinstance(one, str)}
+    return {value for value in strings | names if isinstance(value, str)}
 
 
 @pytest.mark.parametrize("name", [name for name in FILES if layer(name) == "engine"])

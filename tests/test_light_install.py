@@ -35,7 +35,7 @@ found.table, found.episodes, found._repr_html_()
 
 
 def names(requirements: list[str]) -> set[str]:
-    return {re.split(r"[^\w.-]", one, maxsplit=1)[0].lower() for one in requirements}
+    return {re.split(r"[^\w.-]", requirement, maxsplit=1)[0].lower() for requirement in requirements}
 
 
 def brought() -> set[str]:
@@ -43,14 +43,14 @@ def brought() -> set[str]:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     extras, found = project["optional-dependencies"], {"agentgym-rl"}
     wanted = names(project["dependencies"])
-    for one in extras["light"]:
-        inner = re.match(r"agentgym-rl\[(.*)\]", one)
-        wanted |= names([each for extra in inner[1].split(",") for each in extras[extra]] if inner else [one])
+    for requirement in extras["light"]:
+        inner = re.match(r"agentgym-rl\[(.*)\]", requirement)
+        wanted |= names([each for extra in inner[1].split(",") for each in extras[extra]] if inner else [requirement])
     while new := wanted - found:
         found |= new
-        for one in new:
+        for name in new:
             try:
-                wanted |= names([need for need in distribution(one).requires or () if "extra ==" not in need])
+                wanted |= names([need for need in distribution(name).requires or () if "extra ==" not in need])
             except PackageNotFoundError:
                 continue  # needed by other machines only
     return found
@@ -58,7 +58,7 @@ def brought() -> set[str]:
 
 @pytest.fixture(scope="module")
 def prelude() -> str:
-    allowed = {re.sub("[_.]", "-", one) for one in brought()}
+    allowed = {re.sub("[_.]", "-", name) for name in brought()}
     blocked = {
         module
         for module, homes in packages_distributions().items()

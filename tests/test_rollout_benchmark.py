@@ -145,7 +145,7 @@ def test_the_tail_is_heavy_and_drawn_by_seed():
 
 def test_any_number_of_episodes_has_the_same_turns():
     scripts = [script(turns) for turns in (1, 2, 2, 3, 5, 8, 13, 20)]
-    mean = sum(one.turns for one in scripts) / len(scripts)
+    mean = sum(script.turns for script in scripts) / len(scripts)
     for count in (8, 16, 64, 1000):
         found = rollout.episodes(scripts, count, "0", 100.0, "0")
         assert sum(paced.script.turns for paced in found) / count == pytest.approx(mean, rel=0.01)
@@ -155,9 +155,9 @@ def test_any_number_of_episodes_has_the_same_turns():
 def test_recorded_worlds_are_those_of_their_oracles():
     (first, second, third) = asyncio.run(rollout.record(1, len))
     assert (first.task.env, second.task.env, third.task.env) == ("textcraft", "babyai", "maze")
-    for one in (first, second, third):
-        assert one.reply_tokens > 1
-        assert one.opening[-1]["role"] == "user"
+    for script in (first, second, third):
+        assert script.reply_tokens > 1
+        assert script.opening[-1]["role"] == "user"
 
 
 def test_busy_time_is_counted_once(monkeypatch):

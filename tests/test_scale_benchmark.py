@@ -18,9 +18,9 @@ def clock(monkeypatch):
     now = [0.0]
     monkeypatch.setattr(scale.time, "process_time", lambda: now[0])
     monkeypatch.setattr(scale.time, "perf_counter", lambda: 2 * now[0])
-    one = scale.Clock()
-    one.spend = lambda seconds: now.__setitem__(0, now[0] + seconds)
-    return one
+    clock = scale.Clock()
+    clock.spend = lambda seconds: now.__setitem__(0, now[0] + seconds)
+    return clock
 
 
 def test_a_part_has_its_time_without_that_of_its_parts(clock):

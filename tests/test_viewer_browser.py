@@ -52,7 +52,7 @@ def page(request, places, browser):
     page = browser.new_page(viewport={"width": 1280, "height": 800})
     page.set_default_timeout(20_000)
     asked, faults = [], []
-    page.on("request", lambda one: asked.append(one.url))
+    page.on("request", lambda request: asked.append(request.url))
     page.on("pageerror", lambda error: faults.append(str(error)))
     page.on("console", lambda message: faults.append(message.text) if message.type == "error" else None)
     page.on("dialog", lambda dialog: faults.append(dialog.message))
@@ -325,7 +325,7 @@ def watched(browser):
     """A page that ends as a failure when the browser asked for anything outside of this machine, or a script ran."""
     page = browser.new_page(viewport={"width": 1280, "height": 800})
     asked = []
-    page.on("request", lambda one: asked.append(one.url))
+    page.on("request", lambda request: asked.append(request.url))
     yield page
     assert [url for url in asked if not url.startswith(("http://127.0.0.1:", "file:", "data:image/"))] == []
     assert page.evaluate("window.hacked") is None
@@ -411,7 +411,7 @@ def test_hostile_pictures_do_nothing(watched, tmp_path, monkeypatch):
         watched.wait_for_timeout(200)
         drawn = watched.locator(".prompt .picture")
         assert drawn.locator("script, foreignObject, [onload], [onclick]").count() == 0
-        assert [one.get_attribute("href") for one in drawn.locator("image").all()][:2] == [None, None]
+        assert [image.get_attribute("href") for image in drawn.locator("image").all()][:2] == [None, None]
 
 
 def test_hostile_text_is_text(page):

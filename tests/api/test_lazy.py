@@ -20,7 +20,7 @@ def loaded_by(code: str) -> set[str]:
 
 def test_importing_it_loads_nothing_else():
     found = loaded_by("import agentgym_rl")
-    assert {one for one in found if one.startswith("agentgym_rl.")} == set()
+    assert {module for module in found if module.startswith("agentgym_rl.")} == set()
     assert found.isdisjoint(HEAVY)
 
 

@@ -26,7 +26,7 @@ def test_a_value_is_read_back_as_it_is(value):
     assert read.key_or_group == "group.key"
 
     def plain(found: Any) -> Any:
-        return [plain(one) for one in found] if isinstance(found, list) else getattr(found, "text", found)
+        return [plain(part) for part in found] if isinstance(found, list) else getattr(found, "text", found)
 
     assert plain(read.value()) == value and type(plain(read.value())) is type(value)
 

@@ -52,10 +52,10 @@ def strike(victim: str) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
     else:
         processes = psutil.Process().children(recursive=True)
-        victims = [one for one in processes if victim in " ".join(one.cmdline())]
-        assert victims, f"no {victim} among {[' '.join(one.cmdline())[:80] for one in processes]}"
-        for one in victims:
-            one.kill()
+        victims = [process for process in processes if victim in " ".join(process.cmdline())]
+        assert victims, f"no {victim} among {[' '.join(process.cmdline())[:80] for process in processes]}"
+        for process in victims:
+            process.kill()
 
 
 def arm(phase: str, step: int, victim: str) -> None:

@@ -72,14 +72,14 @@ class Server:
 
 @contextmanager
 def servers(place: Path, number: int, *envs: str) -> Iterator[list[Server]]:
-    found = [Server(place / f"orders{one}.json", *envs) for one in range(number)]
+    found = [Server(place / f"orders{index}.json", *envs) for index in range(number)]
     try:
-        for one in found:
-            one.wait()
+        for server in found:
+            server.wait()
         yield found
     finally:
-        for one in found:
-            one.kill()
+        for server in found:
+            server.kill()
 
 
 class Run:
@@ -138,7 +138,7 @@ class Run:
         """Seconds until no process of the run is left; none holds a port then. Nor may shared memory be left."""
         begun = time.monotonic()
         while left := processes_of(self.process.pid):
-            assert time.monotonic() < begun + seconds, [" ".join(psutil.Process(one).cmdline()) for one in left]
+            assert time.monotonic() < begun + seconds, [" ".join(psutil.Process(pid).cmdline()) for pid in left]
             time.sleep(0.2)
         took = time.monotonic() - begun
         new = set(os.listdir("/dev/shm")) - self.before
@@ -167,7 +167,7 @@ def mapped(name: str) -> bool:
     """Whether a process uses a segment of shared memory."""
     for process in psutil.process_iter():
         try:
-            if any(one.path == f"/dev/shm/{name}" for one in process.memory_maps()):
+            if any(region.path == f"/dev/shm/{name}" for region in process.memory_maps()):
                 return True
         except psutil.Error:
             continue
@@ -188,8 +188,8 @@ def state(folder: Path) -> dict[str, Any]:
 def played(folder: Path, step: int) -> list[Any]:
     """The training episodes of a step: what was drawn, under which limits, and what the model wrote."""
     found = episode_store.read(folder / "episodes" / f"step{step:06d}.parquet")
-    return sorted((one.tags["index"], one.item_id, one.max_turns, [turn.response for turn in one.turns], one.reward)
-                  for one in found)  # fmt: skip
+    return sorted((own.tags["index"], own.item_id, own.max_turns, [turn.response for turn in own.turns], own.reward)
+                  for own in found)  # fmt: skip
 
 
 TIMES = (
@@ -207,31 +207,31 @@ TIMES = (
 """In names of metrics that are times, or follow from times, and of looks at a sync, which each launch takes anew."""
 
 
-def same_training(one: Path, other: Path, stage: str) -> int:
+def same_training(run: Path, other_run: Path, stage: str) -> int:
     """Assert that two runs drew, played, learned and ended the same; returns the number of steps compared.
 
     Tasks, turn limits, responses, rewards, random state, mixture and curriculum are the same; weights and numbers of
     the update differ by less than 1e-4 of their size, because sums may be taken in another order.
     """
-    rows = [[row for row in metrics(folder) if f"stage/{stage}" in row] for folder in (one, other)]
+    rows = [[row for row in metrics(folder) if f"stage/{stage}" in row] for folder in (run, other_run)]
     assert [row["step"] for row in rows[0]] == [row["step"] for row in rows[1]]
     for a, b in zip(*rows, strict=True):
         step = a["step"]
         if "run/episodes" in a and "env/maze/share" in a:
-            assert played(one, step) == played(other, step), f"step {step}"
+            assert played(run, step) == played(other_run, step), f"step {step}"
         names = {name for name in a.keys() | b.keys() if not any(part in name for part in TIMES)}
         apart = {name: (a.get(name), b.get(name)) for name in sorted(names) if not close(a.get(name), b.get(name))}
         assert not apart, f"step {step}: {apart}"
-    ends = state(one), state(other)
+    ends = state(run), state(other_run)
     for name in ("mixture", "curriculum", "episodes", "tokens", "updates", "global_step"):
         assert ends[0][name] == ends[1][name], name
-    same_weights(one, other)
+    same_weights(run, other_run)
     return len(rows[0])
 
 
-def same_weights(one: Path, other: Path) -> None:
+def same_weights(run: Path, other: Path) -> None:
     """Assert that two runs end with the same weights and the same random state of the worker."""
-    actors = [folder / "checkpoints" / state(folder)["checkpoint"] / "actor" for folder in (one, other)]
+    actors = [folder / "checkpoints" / state(folder)["checkpoint"] / "actor" for folder in (run, other)]
     first, second = (torch.load(actor / "model_world_size_1_rank_0.pt", weights_only=False) for actor in actors)
     assert first.keys() == second.keys()
     for name in first:

@@ -72,10 +72,10 @@ class ScriptedTrainer:
         self.step_episodes = self.loop.run_until_complete(self._play([(row, sample) for _, row, sample in asked]))
         self.step_metrics, self.timing_raw = {}, {"gen": time.monotonic() - begun}
         groups = zip(asked, self.step_episodes, strict=True)
-        counted = [Rollout(episode=one, group=str(group), kept=[str(at)])
-                   for at, ((group, _, _), one) in enumerate(groups) if one.ending.counts]  # fmt: skip
-        sizes = Counter(one.group for one in counted)
-        yield [one for one in counted if sizes[one.group] > 1]
+        counted = [Rollout(episode=episode, group=str(group), kept=[str(at)])
+                   for at, ((group, _, _), episode) in enumerate(groups) if episode.ending.counts]  # fmt: skip
+        sizes = Counter(rollout.group for rollout in counted)
+        yield [rollout for rollout in counted if sizes[rollout.group] > 1]
         if number % 10 == 0:
             self.memory.append((number, psutil.Process().memory_info().rss / 1024))
         if number % 100 == 0:
@@ -131,7 +131,7 @@ def main() -> None:
             "cloning.epochs=0", "run.evaluate_untrained=false", "run.save_every=50", "~envs.textcraft",
             "mixture=dynamic",
             "mixture.tasks=difficulty", "logger.wandb=disabled", "run.min_counted_training=0.1",
-            f"envs.maze.host={{address: [{','.join(one.address for one in both)}], timeout: 1, patience: 60}}",
+            f"envs.maze.host={{address: [{','.join(server.address for server in both)}], timeout: 1, patience: 60}}",
             f"run.dir={place}/run", "envs.maze.max_turns=8", "envs.maze.difficulty=[steps 1-4]",
         ])  # fmt: skip
         folder = RunFolder(Path(config.run.dir), identity(config), resume=True)
@@ -147,13 +147,13 @@ def main() -> None:
         )  # fmt: skip
         for server in both:
             server.tell("garbage,refuse,hang", chosen.share, at=("/create", "/reset", "/step"))
-        before, begun = [psutil.Process(one.process.pid).memory_info().rss for one in both], time.monotonic()
+        before, begun = [psutil.Process(server.process.pid).memory_info().rss for server in both], time.monotonic()
         Stages(run, None).complete()
         seconds = time.monotonic() - begun
         log.close()
-        after = [psutil.Process(one.process.pid).memory_info().rss for one in both]
+        after = [psutil.Process(server.process.pid).memory_info().rss for server in both]
         rows = metrics(folder.path)
-    half = [one for one in trainer.memory if one[0] >= WARM * chosen.steps]
+    half = [measured for measured in trainer.memory if measured[0] >= WARM * chosen.steps]
     found = slope(half)
     print(f"{len(rows)} steps in {seconds:.0f} s, {state.episodes} episodes; outside the agent: {state.errors}")
     start, middle, end = (size / 1024 for _, size in (trainer.memory[0], half[0], half[-1]))

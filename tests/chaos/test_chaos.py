@@ -170,9 +170,9 @@ def test_agentevol_goes_on_as_if_nothing_had_been(place: Path, cache: str, undis
 def test_servers_that_fail_in_every_way(place: Path, cache: str) -> None:
     """Killed in turn, then each fault by itself, then both down for 30 s, then a fault that does not end."""
     folder = place / "served"
-    with servers(place, 2, "maze", "textcraft") as (one, two):
+    with servers(place, 2, "maze", "textcraft") as (first, second):
         hosts = [
-            f"envs.{env}.host={{address: [{one.address},{two.address}], timeout: 5, patience: 60}}"
+            f"envs.{env}.host={{address: [{first.address},{second.address}], timeout: 5, patience: 60}}"
             for env in ("maze", "textcraft")
         ]
         run = Run(folder, "algorithm=grpo", "algorithm.steps=500", cache, *hosts)
@@ -182,26 +182,26 @@ def test_servers_that_fail_in_every_way(place: Path, cache: str) -> None:
 
         run.wait_for(lambda: steps() > 1)
         for _ in range(3):
-            for server in (one, two):
+            for server in (first, second):
                 server.kill()
                 server.start()
                 time.sleep(3)
         for do in ("slow", "hang", "garbage", "refuse", "crash"):
-            two.tell(do, share=0.2)
+            second.tell(do, share=0.2)
             time.sleep(5)
-            two.tell("serve")
+            second.tell("serve")
             if do == "crash":
-                two.kill()
-                two.start()
-        for server in (one, two):
+                second.kill()
+                second.start()
+        for server in (first, second):
             server.kill()
         time.sleep(30)
         done = steps()
-        for server in (one, two):
+        for server in (first, second):
             server.start()
         run.wait_for(lambda: steps() > done + 1)
 
-        for server in (one, two):
+        for server in (first, second):
             server.tell("garbage")
         begun = time.monotonic()
         out = run.end(seconds=120)
@@ -218,18 +218,18 @@ def check_faulty_episodes(folder: Path) -> None:
     total: Counter[str] = Counter()
     for row in (row for row in metrics(folder) if "actor/pg_loss" in row):
         episodes = episode_store.read(folder / "episodes" / f"step{row['step']:06d}.parquet")
-        counted = [one for one in episodes if one.ending.counts]
+        counted = [episode for episode in episodes if episode.ending.counts]
         learned = len(counted) - row["rollout/singleton_episodes"]
         padding = row["batch/rows_per_update"] * row["batch/updates"] - learned
         assert 0 <= padding < row["batch/updates"], "updates are of equal size"
         for env in ("maze", "textcraft"):
-            own = [one for one in episodes if one.env == env]
-            won = [one.success for one in own if one.ending.counts]
+            own = [episode for episode in episodes if episode.env == env]
+            won = [episode.success for episode in own if episode.ending.counts]
             if own:
                 assert row[f"env/{env}/success"] == pytest.approx(sum(won) / len(won) if won else 0.0)
                 assert row[f"env/{env}/error_rate"] == pytest.approx(1 - len(won) / len(own))
-        errors = Counter(one.ending.value for one in episodes if not one.ending.counts)
-        errors["retried"] = sum(one.attempts - 1 for one in episodes)
+        errors = Counter(episode.ending.value for episode in episodes if not episode.ending.counts)
+        errors["retried"] = sum(episode.attempts - 1 for episode in episodes)
         assert +errors == {name[7:]: value for name, value in row.items() if name.startswith("errors/")}
         total += errors
     print(f"chaos: servers: {dict(total)}")

@@ -22,8 +22,8 @@ from agentgym_rl.rollout.settings import RolloutSettings
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with servers(tmp_path_factory.mktemp("server"), 1, "maze") as (one,):
-        yield one
+    with servers(tmp_path_factory.mktemp("server"), 1, "maze") as (server,):
+        yield server
 
 
 def solved(server: Server, timeout: float = 30) -> Episode:

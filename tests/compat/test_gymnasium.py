@@ -49,7 +49,7 @@ def test_a_seed_draws_a_task_of_the_split():
     env = TextGym("textcraft", split="test")
     drawn = [env.reset(seed=seed)[1]["task"] for seed in (0, 0, 1, 2, 3)]
     assert drawn[0] == drawn[1] and len(set(drawn)) > 2
-    assert all(Task.parse(one).index in env.session.spec.splits["test"] for one in drawn)
+    assert all(Task.parse(task).index in env.session.spec.splits["test"] for task in drawn)
     assert env.reset(seed=0)[1]["task"] == drawn[0] and env.reset()[1]["task"] != drawn[0]
 
 
@@ -98,7 +98,7 @@ def test_vector_environments():
     seen, _ = envs.reset(seed=[0, 1])
     assert len(seen) == 2 and seen[0] != seen[1]
     seen, rewards, *_ = envs.step(["inventory", "inventory"])
-    assert all("not carrying" in one for one in seen) and [*rewards] == [0, 0]
+    assert all("not carrying" in observation for observation in seen) and [*rewards] == [0, 0]
     envs.close()
 
 
@@ -116,10 +116,10 @@ def test_its_rewards_are_shares_of_the_best(guess):
         return first, [await env.step(action) for action in actions]
 
     first, _ = asyncio.run(play(3, "c"))
-    letter = next(one for one in "abcdef" if asyncio.run(play(3, one))[1][0].terminated)
+    letter = next(letter for letter in "abcdef" if asyncio.run(play(3, letter))[1][0].terminated)
     assert first.actions == tuple("abcdef")
     assert asyncio.run(play(3, letter))[1][0].reward == 1.0
-    wrong = next(one for one in "abcdef" if one != letter)
+    wrong = next(other for other in "abcdef" if other != letter)
     *_, late = asyncio.run(play(3, [wrong, letter]))[1]
     assert (late.reward, late.info["raw_reward"]) == (0.75, 3.0)
     lost = asyncio.run(play(3, wrong * 4))[1][-1]

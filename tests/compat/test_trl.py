@@ -37,7 +37,7 @@ def test_the_schemas_of_the_tools_are_those_of_the_environment(name):
         kind, spec = environment_factory(name), make(name).spec
     except MissingExtra as error:
         pytest.skip(str(error))
-    found = {one: get_json_schema(getattr(kind(), one))["function"] for one in tools(kind)}
+    found = {tool: get_json_schema(getattr(kind(), tool))["function"] for tool in tools(kind)}
     if not spec.tools:
         assert [*found] == ["act"] and [*found["act"]["parameters"]["properties"]] == ["action"]
         return
@@ -50,7 +50,7 @@ def test_the_schemas_of_the_tools_are_those_of_the_environment(name):
         for parameter, schema in ours["properties"].items():
             left_out = {"null"} if parameter in tool.optional else set()
             assert kinds(theirs["properties"][parameter]) == kinds(schema) | left_out, (tool.name, parameter)
-            if all(isinstance(one, str) for one in schema.get("enum", [])):
+            if all(isinstance(choice, str) for choice in schema.get("enum", [])):
                 assert theirs["properties"][parameter].get("enum") == schema.get("enum")
 
 

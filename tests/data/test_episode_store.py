@@ -59,8 +59,8 @@ def test_whatever_is_written_comes_back(tmp_path_factory, some):
     write(path, some)
     assert read(path) == some
     store = EpisodeStore(path)
-    assert [store.open(one) for one in store.query()] == some
-    assert [one.name for one in path.parent.iterdir()] == [path.name]
+    assert [store.open(place) for place in store.query()] == some
+    assert [path_there.name for path_there in path.parent.iterdir()] == [path.name]
 
 
 def test_halves_of_characters_and_numbers_without_a_value(tmp_path):
@@ -82,7 +82,7 @@ def test_queries(tmp_path):
     store = EpisodeStore(tmp_path)
 
     def places(**asked):
-        return [(one.file, one.row) for one in store.query(**asked)]
+        return [(place.file, place.row) for place in store.query(**asked)]
 
     assert places() == [("step000001", 0), ("step000001", 1), ("step000001", 2), ("val", 0)]
     assert places(env="counter") == places(panel="test") == places(decoding="greedy") == [("val", 0)]
@@ -120,7 +120,7 @@ def test_new_files_are_found(tmp_path):
     assert not store.refresh()
     write(tmp_path / "b.parquet", [])
     write(tmp_path / "c.parquet", [made(2)])
-    assert store.refresh() and [one.item_id for one in store.query()] == ["maze_1", "maze_2"]
+    assert store.refresh() and [place.item_id for place in store.query()] == ["maze_1", "maze_2"]
 
 
 @pytest.mark.parametrize(
@@ -175,10 +175,10 @@ def test_collections_leave_their_episodes(tmp_path):
     )
     store = EpisodeStore(stored)
     found = store.query(split="train")
-    assert len(found) == 8 and {one.seed for one in found} == {1}
+    assert len(found) == 8 and {episode.seed for episode in found} == {1}
     assert store.open(found[-1]).tags == {"split": "train", "policy": "random", "sample": 1}
-    assert [record.reward for record in convert.read(stored)] == [one.reward for one in found]
-    assert {one.name for one in tmp_path.iterdir()} == {"a.json", "a.parquet"}
+    assert [record.reward for record in convert.read(stored)] == [episode.reward for episode in found]
+    assert {file.name for file in tmp_path.iterdir()} == {"a.json", "a.parquet"}
 
 
 def run(*arguments):
@@ -220,12 +220,12 @@ def test_shards_are_one_file(tmp_path):
         "step1": "step1.parquet",
         "step2": "step2.parquet",
     }
-    assert [(one.file, one.row) for one in store.query()] == [*(("step1", row) for row in range(7)), ("step2", 0)]
-    assert [store.open(one) for one in store.query()] == [*some, made(8)]
+    assert [(place.file, place.row) for place in store.query()] == [*(("step1", row) for row in range(7)), ("step2", 0)]
+    assert [store.open(place) for place in store.query()] == [*some, made(8)]
     with pytest.raises(IndexError, match="has no row 7"):
         store.episode("step1", 7)
     assert episode_store.read(store.files["step1"]) == some
     store = EpisodeStore(tmp_path / "step1.parquet")
-    assert [store.open(one) for one in store.query()] == some
+    assert [store.open(place) for place in store.query()] == some
     write(tmp_path / "step1.parquet", [made(9)])
     assert store.refresh() and store.episode("step1", 0) == made(9) and store.episode("step1", 7) == some[-1]

@@ -80,7 +80,7 @@ def test_half_a_surrogate_pair_in_a_trajectory_is_named(tmp_path):
 
 def test_agentevals_ids_name_tasks(tmp_path):
     ids = ["textcraft_12", "lmrlgym_maze_3", "lmrlgym_wordle_7", "tool_sheet_4", "weather_9"]
-    tasks = read_item_ids(put(tmp_path / "a.json", [{"item_id": one} for one in ids]))
+    tasks = read_item_ids(put(tmp_path / "a.json", [{"item_id": item_id} for item_id in ids]))
     assert [str(task) for task in tasks] == ["textcraft_12", "maze_3", "wordle_7", "sheet_4", "weather_9"]
     write_item_ids(tmp_path / "b.json", tasks)
     assert read_item_ids(tmp_path / "b.json") == tasks
@@ -114,7 +114,7 @@ def test_an_unknown_task_in_a_file_of_ids_is_told_before_any_work(tmp_path):
 
 def test_repeated_item_ids_are_counted(tmp_path, caplog):
     ids = ["maze_30", "todo_1", "maze_7", "lmrlgym_maze_30", "maze_30", "todo_1"]
-    path = put(tmp_path / "twice.json", [{"item_id": one} for one in ids])
+    path = put(tmp_path / "twice.json", [{"item_id": item_id} for item_id in ids])
     for _ in range(2):  # said once
         assert len(sample(make("maze"), str(path))) == 2
     assert caplog.messages == [f"{path}: 2 entries repeat a task of maze and are left out; 2 tasks remain"]
@@ -208,8 +208,8 @@ def test_a_response_that_is_not_trained_on_is_never_trained_on_nor_lost(tmp_path
 def test_trl_gets_prompt_and_completion(tmp_path):
     FORMATS["trl"](tmp_path / "a.parquet", [Record(agenttraj.decode(conversation("a", "b")), 1.0, True)])
     (entry,) = rows(tmp_path / "a.parquet")
-    assert [one["role"] for one in entry["prompt"]] == ["user", "assistant", "user"]
-    assert [one["content"] for one in entry["completion"]] == ["a", "seen 1", "b"]
+    assert [message["role"] for message in entry["prompt"]] == ["user", "assistant", "user"]
+    assert [message["content"] for message in entry["completion"]] == ["a", "seen 1", "b"]
     assert (entry["item_id"], entry["reward"]) == ("textcraft_1", 1.0)
 
 
@@ -235,7 +235,7 @@ def test_pairs_are_best_against_worst(tmp_path):
 )
 def test_success_in_inference_output_is_by_agentgyms_thresholds(tmp_path, item_id, kept):
     """Whatever ``success`` says, which AgentGym sets for a reward of 1 only."""
-    lines = [conversation("a", item_id=item_id) | {"reward": one, "success": int(one == 1)} for one in kept]
+    lines = [conversation("a", item_id=item_id) | {"reward": reward, "success": int(reward == 1)} for reward in kept]
     path = tmp_path / "a.jsonl"
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
     records = read(path)
@@ -248,8 +248,8 @@ def test_success_in_inference_output_is_by_agentgyms_thresholds(tmp_path, item_i
 
 def test_an_environment_takes_its_own_of_a_mixed_file(tmp_path):
     ids = ["webshop_1", "lmrlgym_maze_2", "maze_3", "alfworld_4"]
-    mix = put(tmp_path / "mix.json", [conversation("a", item_id=one) for one in ids])
-    assert [one.item_id for one in agenttraj.of_env(mix, "maze")] == ["lmrlgym_maze_2", "maze_3"]
+    mix = put(tmp_path / "mix.json", [conversation("a", item_id=item_id) for item_id in ids])
+    assert [trajectory.item_id for trajectory in agenttraj.of_env(mix, "maze")] == ["lmrlgym_maze_2", "maze_3"]
     with pytest.raises(ValueError, match="no trajectory of babyai, only of alfworld, maze, webshop"):
         agenttraj.of_env(mix, "babyai")
 
@@ -262,12 +262,12 @@ def api_messages(*texts):
 
 def test_the_folder_of_openai_eval_is_read(tmp_path):
     for number, reward in ((2, 1), (10, 0)):
-        messages = [{**one, "reasoning_content": None} for one in api_messages("see", f"go {number}", "end")]
+        messages = [{**message, "reasoning_content": None} for message in api_messages("see", f"go {number}", "end")]
         messages[3]["reasoning_content"] = "hm"
         entry = {"conversations": messages, "item_id": f"textcraft_{number}", "reward": reward, "success": reward}
         (tmp_path / f"textcraft_{number}.json").write_text(json.dumps(entry, indent=4))
     records = read(tmp_path)
-    assert [(one.trajectory.item_id, one.reward, one.success) for one in records] == [
+    assert [(record.trajectory.item_id, record.reward, record.success) for record in records] == [
         ("textcraft_2", 1.0, True),
         ("textcraft_10", 0.0, False),
     ]
@@ -283,7 +283,7 @@ def test_the_rollout_logs_of_agentgym_rl_are_read_in_order_of_their_steps(tmp_pa
         entry = {"item_id": step, "conversations": api_messages("see", "go"), "reward": reward}
         put(tmp_path / f"step{step}" / "0.json", [entry])
     records = read(tmp_path, env="sciworld")
-    assert [(one.trajectory.item_id, one.reward, one.success) for one in records] == [
+    assert [(record.trajectory.item_id, record.reward, record.success) for record in records] == [
         ("sciworld_9", 1.0, True),
         ("sciworld_10", 0.93, False),
     ]
@@ -343,11 +343,11 @@ def test_every_conversion_keeps_all_messages_and_what_is_learned(tmp_path_factor
         ("trl", "b.parquet"),
         ("verl", "c.parquet"),
     ):
-        taken = [one for one in records if False not in one.trajectory.loss or target != "verl"]
-        taken = [one for one in taken if True in one.trajectory.loss or target not in ("verl", "trl")]
+        taken = [record for record in records if False not in record.trajectory.loss or target != "verl"]
+        taken = [record for record in taken if True in record.trajectory.loss or target not in ("verl", "trl")]
         FORMATS[target](folder / name, taken)
         again = read(folder / name)
-        assert [one.trajectory for one in again] == [one.trajectory for one in taken]
+        assert [record.trajectory for record in again] == [record.trajectory for record in taken]
         if target != "agenttraj":
             assert again == taken
 
@@ -363,8 +363,8 @@ def test_rewards_come_back_on_their_scale(tmp_path):
     records = [Record(agenttraj.decode(conversation("a", item_id="sciworld_3")), 0.93, False)]
     for target in ("verl", "trl", "inference"):
         FORMATS[target](path := tmp_path / f"a.{'jsonl' if target == 'inference' else 'parquet'}", records)
-        assert [one["reward"] for one in rows(path)] == [93.0]
-        assert [(one.reward, one.success) for one in read(path)] == [(0.93, False)]
+        assert [row["reward"] for row in rows(path)] == [93.0]
+        assert [(record.reward, record.success) for record in read(path)] == [(0.93, False)]
 
 
 @pytest.mark.parametrize(

@@ -202,7 +202,7 @@ def test_an_empty_reply_costs_a_turn_and_is_not_sent_back(tmp_path):
     for request in server.requests:
         assert all(message["content"].strip() for message in request["messages"])
         roles = [message["role"] for message in request["messages"]]
-        assert all(one != other for one, other in pairwise(roles))
+        assert all(role != other for role, other in pairwise(roles))
     first, second, third = (request["messages"][-1]["content"] for request in server.requests[:3])
     assert second.startswith(f"{first}\n\n") and third.startswith(f"{second}\n\n")
 

@@ -59,7 +59,7 @@ def test_thoughts_of_the_environment_stand_before_the_oracles_actions(tmp_path, 
         parse = reader(env.spec, action_format)
         said = [parse(message["content"]) for message in trajectory.messages if message["role"] == "assistant"]
         told = zip(env.oracle(task), env.thoughts(task), strict=True)
-        assert [(one.command, one.thought) for one in said] == [*told]
+        assert [(action.command, action.thought) for action in said] == [*told]
 
 
 def test_only_successes_are_kept_by_default(tmp_path):

@@ -94,7 +94,9 @@ class Talk(Scripted):
     """Solves the task."""
 
     def __init__(self):
-        super().__init__(lambda messages: f"Action: say {sum(one['role'] == 'assistant' for one in messages) + 1}")
+        super().__init__(
+            lambda messages: f"Action: say {sum(message['role'] == 'assistant' for message in messages) + 1}"
+        )
 
     async def start(self, messages, parse):
         at("render")
@@ -125,7 +127,7 @@ def check(episodes, items=ITEMS):
         assert episode.ending.counts == (point in ("", *COSTS_A_TURN)), (point, kind, episode)
         assert episode.success == (point in ("", "close"))
         assert bool(episode.error) != episode.ending.counts
-    endings = {fault_of(one.item_id): one.ending for one in episodes}
+    endings = {fault_of(episode.item_id): episode.ending for episode in episodes}
     assert endings["render", PromptTooLong] is Ending.PROMPT_LIMIT
     assert endings["render", TemplateError] is endings["generate", RuntimeError] is Ending.ROLLOUT_ERROR
     assert endings["make", KeyError] is endings["step", TypeError] is Ending.ENV_ERROR
@@ -139,7 +141,7 @@ def panel(tmp_path, monkeypatch):
     monkeypatch.setattr("agentgym_rl.rollout.collect.PATIENCE", None)
     monkeypatch.setattr("agentgym_rl.eval.evaluation.evaluate.PATIENCE", None)
     file = tmp_path / "items.json"
-    file.write_text(json.dumps([{"item_id": one} for one in ITEMS]))
+    file.write_text(json.dumps([{"item_id": item_id} for item_id in ITEMS]))
     return str(file)
 
 
@@ -286,7 +288,9 @@ def test_training_in_every_mode(mode, tokenizer, queue, monkeypatch):
     rolled_out(tokenizer, queue, monkeypatch, "train", samples=2)
     batch, taken = sampler.next(len(ITEMS))
     check([*taken.values()], ITEMS * 2)
-    assert {key.rpartition("_")[0] for key in batch.keys} == {key for key, one in taken.items() if one.ending.counts}
+    assert {key.rpartition("_")[0] for key in batch.keys} == {
+        key for key, episode in taken.items() if episode.ending.counts
+    }
 
 
 def test_a_prompt_whose_rows_cannot_be_written_or_that_is_cancelled_finishes(tokenizer, queue, monkeypatch):
@@ -307,11 +311,11 @@ def test_a_prompt_whose_rows_cannot_be_written_or_that_is_cancelled_finishes(tok
     rolled_out(tokenizer, queue, monkeypatch, "val", samples=2)
     found.sample(1, "val", len(ITEMS))
     episodes = found.take_episodes().values()
-    assert len(episodes) == 2 * len(ITEMS) and {one.error for one in episodes} == {"OSError: no space"}
+    assert len(episodes) == 2 * len(ITEMS) and {episode.error for episode in episodes} == {"OSError: no space"}
 
     monkeypatch.setattr(tq, "async_kv_batch_put", queue.async_kv_batch_put)
     monkeypatch.setattr(AgentGymLoop, "run", cancelled)
     rolled_out(tokenizer, queue, monkeypatch, "val", samples=2)
     found.sample(1, "val", len(ITEMS))
     episodes = found.take_episodes().values()
-    assert len(episodes) == 2 * len(ITEMS) and {one.ending for one in episodes} == {Ending.ROLLOUT_ERROR}
+    assert len(episodes) == 2 * len(ITEMS) and {episode.ending for episode in episodes} == {Ending.ROLLOUT_ERROR}

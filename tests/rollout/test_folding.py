@@ -204,8 +204,10 @@ def test_experts_are_folded_as_rollouts_are(tokenizer, builder, context):
     assert examples == [of_segment(segment) for segment in kept.segments]
     assert encoded.places(demonstrated) == encoded.places(episode)[: len(demonstrated.turns)]
     whole = encoded.whole(trajectory, tokenizer, builder)
-    notes = 0 if context != "summary" else sum(sum(one.loss_weight) for one in examples) - sum(whole.loss_weight)
-    assert sum(sum(one.loss_weight) for one in examples) - notes == sum(whole.loss_weight)
+    notes = (
+        0 if context != "summary" else sum(sum(example.loss_weight) for example in examples) - sum(whole.loss_weight)
+    )
+    assert sum(sum(example.loss_weight) for example in examples) - notes == sum(whole.loss_weight)
 
 
 def test_what_an_expert_must_not_teach_stays_unlearnt(tokenizer, builder):

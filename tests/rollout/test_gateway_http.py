@@ -292,14 +292,14 @@ def test_a_thousand_sessions():
         sessions = [gateway.open(echo(), Limits(max_turns=2)) for _ in range(1000)]
         places, talking = asyncio.Semaphore(50), range(0, 1000, 1000 // swept(1000))
 
-        async def one(number):
+        async def talk(number):
             body = {"messages": [{"role": "user", "content": f"I am {number}"}]}
             async with places:
                 url = f"{gateway.address(sessions[number])}{CHAT}"
                 told = await client.post(url, json=body, headers={"authorization": f"Bearer {sessions[number].key}"})
             return told.json()["choices"][0]["message"]["content"]
 
-        said = await asyncio.gather(*(one(number) for number in talking))
+        said = await asyncio.gather(*(talk(number) for number in talking))
         assert said == [f"I am {number}" for number in talking] and len(gateway.sessions) == 1001
         for session in sessions:
             gateway.close(session)

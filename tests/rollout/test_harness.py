@@ -71,14 +71,14 @@ def run(command=(), chat=None, task=TASK, facts=None, retries=0, seconds=60, max
     settings = RolloutSettings(retries=retries, episode_seconds=seconds)
     work = Assignment(task=task, max_turns=max_turns, facts=facts or {})
 
-    async def one():
+    async def play():
         shared = SharedGateway()
         made, _ = await run_harness(harness, work, settings, shared, lambda: chat or says("hello"))
         assert len((await shared.opened()).sessions) == 0, "every session is closed"
         await shared.close()
         return made
 
-    return asyncio.run(one())
+    return asyncio.run(play())
 
 
 def test_a_reward_ends_an_episode(script):
@@ -308,16 +308,16 @@ def test_a_gateway_that_ends_is_the_infrastructures_and_replaced(script):
             stopping.append(asyncio.create_task(gateway.stop()))
         return Response("hello")
 
-    async def one(retries):
+    async def play(retries):
         gateways.clear()
         settings = RolloutSettings(retries=retries)
         episode, _ = await run_harness(harness, work, settings, shared, lambda: TextChat(ask))
         await shared.close()
         return episode
 
-    lost = asyncio.run(one(0))
+    lost = asyncio.run(play(0))
     assert not lost.ending.counts and "the gateway's server ended" in lost.error
-    again = asyncio.run(one(1))
+    again = asyncio.run(play(1))
     assert (again.reward, again.attempts, len(gateways)) == (1, 2, 2)
 
 
@@ -327,7 +327,7 @@ def test_an_episode_that_is_cancelled_leaves_nothing(script, tmp_path):
     harness = Harness(command=script(code))
     work, settings = Assignment(task=TASK, max_turns=5), RolloutSettings()
 
-    async def one():
+    async def play():
         shared = SharedGateway()
         running = asyncio.create_task(run_harness(harness, work, settings, shared, lambda: says("hello")))
         while not up.exists() or not up.read_text():
@@ -339,7 +339,7 @@ def test_an_episode_that_is_cancelled_leaves_nothing(script, tmp_path):
         await shared.close()
         return left
 
-    assert asyncio.run(one()) == 0
+    assert asyncio.run(play()) == 0
     assert process.marked(up.read_text()) == []
 
 

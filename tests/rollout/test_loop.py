@@ -316,8 +316,8 @@ def test_what_an_episode_holds_can_be_encoded():
     episode = run("Action: a \ud83d", env=Echo, parse=lambda text: Action(text), max_turns=1)
     assert episode.turns[0].observation == "Action: a \ufffd \ufffd"
     failed = run("die", env=Echo, parse=Action, max_turns=1)
-    for one in (episode, failed):
-        json.dumps(one.to_dict(), ensure_ascii=False).encode()
+    for played in (episode, failed):
+        json.dumps(played.to_dict(), ensure_ascii=False).encode()
 
 
 def test_watch_and_parse():

@@ -77,7 +77,10 @@ def test_an_episodes_seed_decides_what_is_drawn_whatever_was_drawn_before(folder
     def sampled(*seeds):
         model = TransformersModel(folder, temperature=1, seed=0)
         asked = [{"max_tokens": 8, "seed": seed} for seed in seeds]
-        return [asyncio.run(model.generate(request_id="a", prompt_ids=[5, 6], sampling_params=one)) for one in asked]
+        return [
+            asyncio.run(model.generate(request_id="a", prompt_ids=[5, 6], sampling_params=sampling))
+            for sampling in asked
+        ]
 
     first, second = sampled(1, 2)
     assert sampled(2) == [second] and sampled(2, 1) == [second, first]

@@ -78,7 +78,7 @@ def test_where_no_actions_are_listed_those_of_other_tasks_are_drawn():
     policy = Random()
     episodes = [asyncio.run(policy.run(env, task, settings, sample=sample)) for sample in range(8)]
     said = {turn.action for episode in episodes for turn in episode.turns}
-    assert len(said) > 8 and all(one.startswith(("craft ", "get ")) for one in said)
+    assert len(said) > 8 and all(command.startswith(("craft ", "get ")) for command in said)
     again = asyncio.run(Random().run(make("textcraft", style="compact"), task, settings))
     assert [turn.action for turn in again.turns] == [turn.action for turn in episodes[0].turns]
 

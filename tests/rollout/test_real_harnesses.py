@@ -24,7 +24,7 @@ def play(replies, max_turns=30, **rules):
     """The episode of a harness whose model gives these replies."""
     work = assignment(make("textcraft"), TASK, max_turns)
 
-    async def one():
+    async def episode_of():
         shared = SharedGateway()
         episode, _ = await run_harness(
             Harness(**rules), work, RolloutSettings(retries=0), shared, lambda: says(*replies)
@@ -32,7 +32,7 @@ def play(replies, max_turns=30, **rules):
         await shared.close()
         return episode
 
-    episode = asyncio.run(one())
+    episode = asyncio.run(episode_of())
     assert episode.ending.counts, episode.error
     return episode
 

@@ -34,7 +34,7 @@ def test_an_episode_without_tokens_is_carried_whole(tmp_path):
 def test_a_step_is_stored_by_all_processes_and_the_caller(tmp_path):
     workers = [EpisodeRecorder(), EpisodeRecorder()]
     full = [episode(number) for number in range(5)]
-    carried = [workers[number % 2].record(one) for number, one in enumerate(full[:4])]
+    carried = [workers[number % 2].record(episode) for number, episode in enumerate(full[:4])]
     lost = slim(full[4])  # its process is gone
     failed = episode(9, turns=0)
     later = workers[0].record(episode(6))
@@ -67,8 +67,8 @@ def test_a_repeated_step_replaces_what_an_earlier_attempt_stored(tmp_path):
 def test_episodes_that_no_step_asks_for_are_dropped_in_the_end(tmp_path):
     recorder = EpisodeRecorder(most=2)
     carried = [recorder.record(episode(number)) for number in range(3)]
-    asked = {key_of(one): [] for one in carried}
-    assert recorder.write(tmp_path / "a.0.parquet", asked) == [key_of(one) for one in carried[1:]]
+    asked = {key_of(episode): [] for episode in carried}
+    assert recorder.write(tmp_path / "a.0.parquet", asked) == [key_of(episode) for episode in carried[1:]]
     assert recorder.write(tmp_path / "b.0.parquet", asked) == []
 
 
@@ -78,6 +78,6 @@ def test_advantages_that_are_known_later_are_stored_too(tmp_path):
     first.advantages = [0.5] * len(first.turns)
     store(tmp_path, "step1", [first, second], lambda path, asked: [worker.write(shard(path, 0), asked)])
     kept = episode_store.read(tmp_path / "step1.parquet")
-    assert [one.advantages for one in kept] == [[0.5] * len(first.turns), []]
+    assert [episode.advantages for episode in kept] == [[0.5] * len(first.turns), []]
     kept[0].advantages = []
     assert kept == [episode(0), episode(1)]

@@ -107,8 +107,8 @@ def test_what_was_fed_is_what_is_trained_on(mode, context, keep, words, replies,
         ids = kept.segments[turn.segment].response_ids[start:stop]
         assert chat.tokenizer.decode(ids, skip_special_tokens=True) == turn.response
     if context == "full":
-        for one, another in pairwise(kept.segments):
-            assert strips and another.ids[: len(one.ids)] != one.ids
+        for segment, another in pairwise(kept.segments):
+            assert strips and another.ids[: len(segment.ids)] != segment.ids
     if strips and not any(isinstance(reply, list) for reply in replies):
         assert not any(SECRET in chat.tokenizer.decode(request.prompt) for request in requests)
 

@@ -12,12 +12,12 @@ from agentgym_rl.rollout.settings import Context, RolloutSettings, Style
 
 
 def test_choices_are_given_as_members_or_texts():
-    one = RolloutSettings(style="compact", action_format="code_as_action", context="window")
-    assert one == RolloutSettings(
+    settings = RolloutSettings(style="compact", action_format="code_as_action", context="window")
+    assert settings == RolloutSettings(
         style=Style.compact, action_format=ActionFormat.code_as_action, context=Context.window
     )
-    assert json.loads(json.dumps(asdict(one)))["context"] == "window"
-    assert RolloutSettings.from_mapping(asdict(one)) == one
+    assert json.loads(json.dumps(asdict(settings)))["context"] == "window"
+    assert RolloutSettings.from_mapping(asdict(settings)) == settings
 
 
 def test_omegaconf_reads_the_texts_of_a_recipe():

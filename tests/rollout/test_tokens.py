@@ -171,7 +171,7 @@ def test_only_flagged_replies_are_learnt_from(tokenizer, builder):
     assert encoded.whole(first, tokenizer, builder, 1000).input_ids == whole.input_ids
     ended = Trajectory("counter_2", (*both.messages, {"role": "user", "content": "The end."}), (*both.loss, None))
     assert encoded.whole(ended, tokenizer, builder, 1000) == whole, "a rollout does not show what ended the episode"
-    weights = [encoded.whole(one, tokenizer, builder, 1000).loss_weight for one in (first, second)]
+    weights = [encoded.whole(conversation, tokenizer, builder, 1000).loss_weight for conversation in (first, second)]
     assert [a + b for a, b in zip(*weights, strict=True)] == whole.loss_weight
     assert weights[1] == [0.0] * (len(whole.input_ids) - reply) + [1.0] * reply
     with pytest.raises(ValueError, match="counter_2 has no response to train on"):
@@ -273,12 +273,12 @@ def test_a_prefix_is_learned_from_only_where_it_says_so(tokenizer, builder):
         episode, unlearned = replayed(response, learn=False)
         _, learned = replayed(response, learn=True)
         span = slice(*episode.turns[0].tokens)
-        (one,), (other,) = unlearned.segments, learned.segments
-        assert episode.success and one.ids == other.ids
-        assert one.response_ids[span] == tokens.ids
-        assert set(one.response_mask[span]) == {0} and set(one.log_probs[span]) == {0.0}
+        (segment,), (other,) = unlearned.segments, learned.segments
+        assert episode.success and segment.ids == other.ids
+        assert segment.response_ids[span] == tokens.ids
+        assert set(segment.response_mask[span]) == {0} and set(segment.log_probs[span]) == {0.0}
         assert set(other.response_mask[span]) == {1} and all(map(isnan, other.log_probs[span]))
-        assert one.response_mask[span.stop :] == other.response_mask[span.stop :]
+        assert segment.response_mask[span.stop :] == other.response_mask[span.stop :]
         assert (unlearned.weights, learned.weights) == (set(), {1} if response is tokens else set())
     with pytest.raises(ValueError, match="neither text nor tokens"):
         Replayed()
@@ -327,9 +327,9 @@ def test_commands_to_avoid_are_sampled_again_at_the_branch_only(tokenizer, build
     def ids(text):
         return [*tokenizer.encode(text), tokenizer.eos_token_id]
 
-    one, two, hm = ids("Action: say 1"), ids("Action: say 2"), ids("Thought: hm\nAction: say 2")
-    server = FakeServer([two, hm, ids("Action: look"), two, ids("Action: say 3")])
-    prefix = Prefix(responses=[Replayed(ids=one)], avoid=["say 2"], resamples=3)
+    first, second, hm = ids("Action: say 1"), ids("Action: say 2"), ids("Thought: hm\nAction: say 2")
+    server = FakeServer([second, hm, ids("Action: look"), second, ids("Action: say 3")])
+    prefix = Prefix(responses=[Replayed(ids=first)], avoid=["say 2"], resamples=3)
     episode, kept = run(server, tokenizer, builder, toy.Counter, prefix=prefix)
     assert [turn.action for turn in episode.turns] == ["say 1", "look", "say 2", "say 3"]
     assert [turn.calls for turn in episode.turns] == [0, 3, 1, 1]
@@ -337,7 +337,7 @@ def test_commands_to_avoid_are_sampled_again_at_the_branch_only(tokenizer, build
     assert kept.segments[0].response_ids[slice(*episode.turns[1].tokens)] == server.requests[2].output.token_ids
     assert len({tuple(request.prompt) for request in server.requests[:3]}) == 1
 
-    server = FakeServer([two])
+    server = FakeServer([second])
     episode, _ = run(server, tokenizer, builder, toy.Counter, prefix=Prefix(responses=(), avoid=["say 2"], resamples=2))
     assert [(turn.action, turn.calls) for turn in episode.turns] == [("say 2", 3)]
 
@@ -361,15 +361,15 @@ def test_the_builder_renders_what_verls_does_and_nothing_twice(tokenizer, said):
     rendered = []
     render = ours._render_tokens
     ours._render_tokens = lambda messages, **how: rendered.append(str((messages, how))) or render(messages, **how)
-    for one in (builders.faithful(ours), builders.faithful(another)):
+    for builder in (builders.faithful(ours), builders.faithful(another)):
         before = [{"role": "user", "content": "x"}, {"role": "assistant", "content": "y"}]
         for text in said:
             after = [*before, {"role": "user", "content": text}]
             wanted = plain.merge_context_tokens(before, after, [1, 2]).token_ids
-            assert one.merge_context_tokens(before, after, [1, 2]).token_ids == wanted
+            assert builder.merge_context_tokens(before, after, [1, 2]).token_ids == wanted
             before = [*after, {"role": "assistant", "content": "z"}]
         for _ in range(2):
-            prompt = one.build_initial_tokens(before)
+            prompt = builder.build_initial_tokens(before)
             assert prompt == plain.build_initial_tokens(before)
             prompt.append(1)
     assert rendered and len(rendered) == len(set(rendered))

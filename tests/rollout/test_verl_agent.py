@@ -87,7 +87,7 @@ def test_what_a_prompt_of_alfworld_says():
     turns = [f"[Observation {at + 1}: '{seen}', Action {at + 1}: '{did}']" for at, (seen, did) in enumerate(DID)]
     assert f"most recent 2 observations and the corresponding actions you took: {turns[1]}\n{turns[2]}\n" in fourth
     assert "You are now at step 4 and your current observation is: " in fourth and "Welcome" not in fourth
-    assert all(one.endswith("present it within <action> </action> tags.\n") for one in (first, second, fourth))
+    assert all(prompt.endswith("present it within <action> </action> tags.\n") for prompt in (first, second, fourth))
 
 
 DID = [
@@ -178,8 +178,8 @@ def test_the_oracle_solves_with_tags_in_every_prompt(task):
     episode = asyncio.run(Oracle().run(make(task.env, style="verl_agent"), task, RULES))
     assert episode.success and not any(turn.invalid for turn in episode.turns)
     assert all(turn.response.startswith("<think>My next action is: ") for turn in episode.turns)
-    for one, other in pairwise(prompts(episode)):
-        assert one != other and "step(s)" in other
+    for prompt, other in pairwise(prompts(episode)):
+        assert prompt != other and "step(s)" in other
     assert Trajectory.of(str(task), episode.messages, episode.start).first_trained == 1
 
 
@@ -191,7 +191,9 @@ def test_a_policy_sees_the_prompt_alone():
         return "<think>x</think><action>look</action>"
 
     episode = episode_of(HOUSE, respond, turns=4)
-    assert [[message["content"] for message in messages] for messages in seen] == [[one] for one in prompts(episode)]
+    assert [[message["content"] for message in messages] for messages in seen] == [
+        [prompt] for prompt in prompts(episode)
+    ]
 
 
 def test_an_api_and_the_viewer_see_the_prompt_alone():
@@ -204,7 +206,7 @@ def test_an_api_and_the_viewer_see_the_prompt_alone():
 
     env = make("webshop", style="verl_agent")
     episode = asyncio.run(run_attempt(env, SHOP, ApiConversation(Model(), 0, 9), RULES, 3))
-    assert requests == [[one] for one in prompts(episode)]
+    assert requests == [[prompt] for prompt in prompts(episode)]
     shown = detail(episode, pictures=False)
     read = [shown["opening"][-1]["content"], *(turn["observation"] for turn in shown["turns"])]
     assert read == [*prompts(episode), episode.turns[-1].observation]

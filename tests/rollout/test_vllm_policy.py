@@ -47,12 +47,12 @@ from agentgym_rl.rollout.policies.model import TransformersModel
 from agentgym_rl.rollout.policies.vllm import VllmModel
 
 async def sampled(model, order):
-    async def one(number):
+    async def play(number):
         made = await model.generate(
             request_id=f"{number}", prompt_ids=[5, 6, 7 + number], sampling_params={"max_tokens": 8, "seed": number}
         )
         return number, made.token_ids, made.log_probs
-    return sorted(await asyncio.gather(*[one(number) for number in order]))
+    return sorted(await asyncio.gather(*[play(number) for number in order]))
 
 async def both(folder):
     limits = {"prompt_tokens": 100, "response_tokens": 100}
@@ -97,7 +97,7 @@ def test_vllm_agrees_with_transformers_and_with_itself(tmp_path):
     for (_, tokens, log_probs), (_, expected, known) in zip(found["greedy"], found["reference"], strict=True):
         assert tokens == expected
         assert log_probs == pytest.approx(known, abs=1e-3)
-    tokens = [[one[1] for one in found[name]] for name in ("drawn", "again", "alone")]
+    tokens = [[generated[1] for generated in found[name]] for name in ("drawn", "again", "alone")]
     assert tokens[0] == tokens[1] == tokens[2]
-    assert tokens[0] != [one[1] for one in found["greedy"]]
+    assert tokens[0] != [generated[1] for generated in found["greedy"]]
     assert found["calls"] == 12
