@@ -240,6 +240,12 @@ class Run(Protocol):
     def environment(self, name: str) -> TextEnv:
         """A session of one's own in this process, to ask about tasks and to replay in."""
 
+    def steps_left(self, episode: Episode) -> list[float] | None:
+        """Fewest commands that still solve its task, before the first turn and after each.
+
+        None where the environment cannot tell, see :meth:`.TextEnv.steps_left`.
+        """
+
     def requests(self, number: int) -> list[Request]:
         """The tasks of step ``number`` (from 0): drawn from the mixture, with the curriculum's turn limits."""
 

@@ -33,6 +33,7 @@ from agentgym_rl.algorithms.config import GroupConfig
 from agentgym_rl.algorithms.policy_gradient import Credit, PolicyGradient
 from agentgym_rl.algorithms.reward_model import CLIP, PRM, RewardModel, RewardModelConfig, clipped
 from agentgym_rl.algorithms.rloo import leave_one_out
+from agentgym_rl.algorithms.step_worth import auc, shortens
 from agentgym_rl.data.episode import Episode
 
 
@@ -82,6 +83,8 @@ class Istar(PolicyGradient[IstarConfig]):
         self.model = RewardModel(config.prm, config.optimizer, config.beta)
         self.ratios = dict[int, list[float]]()
         self.rewards = dict[int, list[float]]()
+        self.judged = list[tuple[float, bool]]()
+        """Step rewards, and whether the step shortened the way."""
         self.taught = list[Metrics]()
 
     @classmethod
@@ -93,7 +96,7 @@ class Istar(PolicyGradient[IstarConfig]):
         return replace(needs, models=models, full_context="algorithm=istar", rows_together=2)
 
     def unit(self, run: Run, number: int) -> Metrics:
-        for kept in (self.ratios, self.rewards, self.taught):
+        for kept in (self.ratios, self.rewards, self.judged, self.taught):
             kept.clear()  # by identity of the step's episodes
         return super().unit(run, number)
 
@@ -104,6 +107,9 @@ class Istar(PolicyGradient[IstarConfig]):
             if self.config.prm.learns_first:
                 self.taught.append(self.model.learn(run, rollouts, rows, number, self.units))
             self._reward(rollouts, self.model.ratios(run, rows))
+            for episode in (rollout.episode for rollout in rollouts):
+                if (left := run.steps_left(episode)) is not None:
+                    self.judged += zip(self.rewards[id(episode)], shortens(left), strict=True)
             if not self.config.prm.learns_first:
                 self.taught.append(self.model.learn(run, rollouts, rows, number, self.units))
         super().learn(run, rollouts, number)
@@ -131,6 +137,8 @@ class Istar(PolicyGradient[IstarConfig]):
             return {}
         ratios = [ratio for own in self.ratios.values() for ratio in own]
         told = {key: fmean(each[key] for each in self.taught if key in each) for key in set().union(*self.taught)}
+        if (area := auc(self.judged)) is not None:
+            told["prm/step_auc"] = area
         return told | {
             "prm/reward_std": pstdev(rewards),
             "prm/clipped_turns_frac": fmean(abs(ratio) > CLIP for ratio in ratios),

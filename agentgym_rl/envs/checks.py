@@ -12,6 +12,7 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 from agentgym_rl.envs.actions import Action
@@ -217,6 +218,28 @@ async def achieved_goals_earn(subject: Subject) -> AsyncIterator[str]:
     subject.note = f"{found} goals of other tasks were reached"
 
 
+async def steps_left_count_down(subject: Subject) -> AsyncIterator[str]:
+    """On the oracle's way, and where commands at random lead."""
+    told = 0
+    for task in subject.each():
+        if subject.env.steps_left(task, []) is None:
+            continue
+        for chosen in (follow(solution(subject.env, task) or []), wander(task)):
+            trail = await walk(subject.env, task, chosen)
+            left = subject.env.steps_left(task, trail.actions) or []
+            told += 1
+            solved = [subject.spec.success(sum(step.reward for step in trail.steps[:n])) for n in range(len(left))]
+            if len(left) != len(trail.actions) + 1:
+                yield f"{task}: {len(left)} numbers of steps left for {len(trail.actions)} commands; give one more"
+            elif [steps == 0 for steps in left] != solved:
+                yield f"{task}: steps left are 0 where the task is solved, and nowhere else, but they are {left}"
+            elif any(after < before - 1 for before, after in pairwise(left)):
+                yield f"{task}: a command takes one step, but those left are {left}"
+    if not told:
+        raise Skipped("the environment does not tell how many steps are left")
+    subject.note = f"{told} walks"
+
+
 async def garbage_is_harmless(subject: Subject) -> AsyncIterator[str]:
     for task in subject.tasks[:3]:
         rest = list(GARBAGE)
@@ -299,6 +322,7 @@ CHECKS: dict[str, Callable[[Subject], AsyncIterator[str]]] = {
     "oracle solves": oracle_solves,
     "rewards in [0, 1] at random": random_rewards,
     "achieved goals earn success": achieved_goals_earn,
+    "steps left count down": steps_left_count_down,
     "garbage is an observation": garbage_is_harmless,
     "calls out of order raise": order_is_kept,
     "unknown task is refused": unknown_task_is_refused,

@@ -425,6 +425,17 @@ class TextEnv(ABC):
         """The error about a goal that :meth:`pursue` was given."""
         return TaskNotFound(f"{task} cannot have the goal {self._pursued!r}")
 
+    def steps_left(self, task: Task, commands: Sequence[str]) -> list[float] | None:
+        """Fewest commands that still solve the task: before the first of these, and after each.
+
+        Optional; None where the environment cannot tell. 0 is solved, infinity says that nothing solves it any more. It
+        needs no session, and leaves the present episode as it is.
+
+        Raises:
+            TaskNotFound: there is no such task.
+        """
+        return None
+
     @classmethod
     def pictures(cls, transcript: Transcript) -> Sequence[Picture | None]:
         """Pictures of an episode for the viewer: one before the first turn and one after each turn.

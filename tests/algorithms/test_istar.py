@@ -33,12 +33,15 @@ class ScriptedRun:
 
     seed, step, response_tokens = 0, 1, 9
 
-    def __init__(self, *batch, prm=-1.0):
-        self.batch, self.asked, self.learned = batch, [], {}
+    def __init__(self, *batch, prm=-1.0, left=None):
+        self.batch, self.asked, self.learned, self.left = batch, [], {}, left or {}
         self.tokens = {"policy": -2.0, PRM: prm}
 
     def batches(self, number):
         yield list(self.batch)
+
+    def steps_left(self, episode):
+        return self.left.get(id(episode))
 
     def score(self, rows, by="policy", *, name, read):
         assert read
@@ -71,6 +74,15 @@ def test_a_step_of_training():
     assert algorithm.rewards[id(WON.episode)] == pytest.approx([0.05 * (1 + 2), 0.05 * 4]), "the model is surer by one"
     assert metrics["prm/pairs"] == 2 and metrics["prm/loss"] == 0.5 and metrics["prm/clipped_turns_frac"] == 0
     assert metrics["prm/reward_std"] > 0
+
+
+def test_step_rewards_are_judged_where_the_environment_knows_better():
+    left = {id(WON.episode): [2.0, 1.0, 0.0], id(LOST.episode): [2.0, 2.0], id(LOST_TOO.episode): [2.0, 1.0, 1.0]}
+    algorithm = Istar(IstarConfig())
+    metrics = algorithm.unit(ScriptedRun(WON, LOST, LOST_TOO, left=left), 0)
+    assert [reward for reward, helps in algorithm.judged if helps] == pytest.approx([0.05, 0.15, 0.2])
+    assert metrics["prm/step_auc"] == pytest.approx(4 / 6), "of 0.05 and 0.15, which do not help"
+    assert "prm/step_auc" not in Istar(IstarConfig()).unit(ScriptedRun(WON, LOST), 0)
 
 
 def test_which_episode_ended_first_makes_no_difference():

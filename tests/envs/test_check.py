@@ -5,6 +5,7 @@ import subprocess
 import sys
 
 import pytest
+import toy
 
 from agentgym_rl.envs import checks
 from agentgym_rl.envs.check import check
@@ -71,6 +72,24 @@ def test_a_single_fault_does_not_fail_the_other_checks(world):
     kept = {"deterministic within a process", "deterministic across processes", "oracle solves"}
     report = check(world, split="train", n=3)
     assert {finding.name for finding in report.findings if finding.passed} >= kept
+
+
+@ONE
+@pytest.mark.parametrize(
+    ("told", "says"),
+    [
+        (lambda right: right[1:], "give one more"),
+        (lambda right: [steps + 1 for steps in right], "0 where the task is solved, and nowhere else"),
+        (lambda right: [2 * steps for steps in right], "a command takes one step, but those left are [4.0, 2.0"),
+        (lambda right: [steps and steps + 5 - place for place, steps in enumerate(right)], "a command takes one step"),
+    ],
+)
+def test_steps_left_that_are_wrong(monkeypatch, told, says):
+    right = toy.Counter.steps_left
+    monkeypatch.setattr(toy.Counter, "steps_left", lambda env, task, commands: told(right(env, task, commands)))
+    report = check("counter", split="train", n=8)
+    assert [finding.name for finding in report.findings if finding.passed is False] == ["steps left count down"]
+    assert any(says in fault for fault in report["steps left count down"].faults)
 
 
 @ONE

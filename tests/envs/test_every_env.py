@@ -169,8 +169,9 @@ def test_keeps_the_contract(solvable: str, style: str, monkeypatch: pytest.Monke
     if style == "compact":  # the next test compares all environments with one fresh process
         monkeypatch.setattr(checks, "HASH_SEEDS", ())
     report = check(solvable, n=2, options={"style": style})
-    relabels = make(solvable).relabels
-    asked = [finding for finding in report.findings if relabels or finding.name != "achieved goals earn success"]
+    optional = set() if make(solvable).relabels else {"achieved goals earn success"}
+    optional |= set() if solvable == "maze" else {"steps left count down"}
+    asked = [finding for finding in report.findings if finding.name not in optional]
     assert [(finding.name, finding.faults) for finding in asked if finding.passed is not True] == []
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from itertools import takewhile
+from math import inf
 from typing import ClassVar
 
 from agentgym_rl.envs.core import Achieved, EnvSpec, Observation, ProtocolError, Step, Task, TaskNotFound, TextEnv
@@ -78,6 +79,14 @@ class Counter(TextEnv):
         right = takewhile(lambda pair: pair[1] == f"say {pair[0]}", enumerate(commands, start=1))
         counted = min(sum(1 for _ in right), task.index % 3)
         return Achieved(f"count to {counted}", counted) if counted else None
+
+    def steps_left(self, task: Task, commands: Sequence[str]) -> list[float] | None:
+        left = [float(target := self.target(task))]
+        for command in commands:
+            word, _, number = command.partition(" ")
+            said, due = word == "say" and number.isdecimal(), target - left[-1] + 1
+            left.append(left[-1] if not said else left[-1] - 1 if int(number) == due else inf)
+        return left
 
 
 class Drifting(Counter):

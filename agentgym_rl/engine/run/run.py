@@ -24,6 +24,7 @@ from agentgym_rl.algorithms.losses.base import Loss
 from agentgym_rl.algorithms.losses.cross_entropy import CrossEntropy
 from agentgym_rl.algorithms.model import POLICY
 from agentgym_rl.algorithms.rows import Row, note_advantages
+from agentgym_rl.algorithms.step_worth import steps_left_by_turn
 from agentgym_rl.data.episode import Ending, Episode
 from agentgym_rl.engine.recipe.resolved import Resolved
 from agentgym_rl.engine.run import demonstrations
@@ -145,6 +146,9 @@ class EngineRun:
 
     def environment(self, name: str) -> TextEnv:
         return self.resolved.replaying[name]
+
+    def steps_left(self, episode: Episode) -> list[float] | None:
+        return steps_left_by_turn(self.resolved.envs[episode.env], episode)
 
     def requests(self, number: int) -> list[Request]:
         return self._drawn(number, self.step)

@@ -2,7 +2,7 @@
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
 from agentgym_rl.envs.core import EnvSpec, Task, TextEnv
@@ -80,6 +80,9 @@ class EnvProxy(TextEnv):
 
     def thoughts(self, task: Task) -> list[str]:
         return self.facts.thoughts(task)
+
+    def steps_left(self, task: Task, commands: Sequence[str]) -> list[float] | None:
+        return self.facts.steps_left(task, commands)
 
 
 class PerLoop(Generic[T]):

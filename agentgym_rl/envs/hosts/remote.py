@@ -177,6 +177,10 @@ class RemoteEnv(EnvProxy):
             )
         return super().oracle(task)
 
+    def steps_left(self, task: Task, commands: Sequence[str]) -> list[float] | None:
+        """See :meth:`TextEnv.steps_left`; None where the server has another task of that index."""
+        return super().steps_left(task, commands) if self._same(task) else None
+
     @property
     def _offer(self) -> Offer | None:
         """None before the servers were asked."""

@@ -130,6 +130,16 @@ class Maze(TextEnv):
         goal = max(cells, key=lambda cell: steps[cell])
         return Achieved(str(replace(own, goal=goal)), first[goal])
 
+    def steps_left(self, task: Task, commands: Sequence[str]) -> list[float]:
+        """The length of the shortest path from each cell on the way; the step limit does not count."""
+        puzzle = self._find(task)
+        cells = [puzzle.start]
+        for command in commands:
+            move = _normalised(command)
+            cells.append(puzzle.layout.after(cells[-1], move) if move in MOVES else cells[-1])
+        distances = puzzle.layout.distances(puzzle.goal)
+        return [float(distances[cell]) for cell in cells]
+
     def _find(self, task: Task) -> tasks.Puzzle:
         own = self._lay_out(self._index(task))
         if not self._pursued:
