@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Tests the interfaces to other projects (agentgym_rl/compat, Inspect's logs) against the projects' own packages, in a
-# virtual environment of its own, .venv/doors, which sees the packages of .venv behind its own. Arguments, if any, are
-# those of pytest.
+# Tests the interfaces to other projects (agentgym_rl/compat, Inspect's logs), and the losses of preferences beside TRL's
+# DPO, against the projects' own packages, in a virtual environment of its own, .venv/doors, which sees the packages of
+# .venv behind its own. Arguments, if any, are those of pytest.
 #
 #   BASE   virtual environment with this project, as `make setup` makes it   (default: .venv)
 set -euo pipefail
