@@ -1,7 +1,7 @@
 """Studies at tiny scale, on the real engine: which arm is better, with intervals.
 
 ``algorithms``   the orderings of the published tables: three environments, every algorithm plays 960 episodes
-``credit``       GRPO, GiGPO, HGPO, GraphGPO and PACE on mazes and TextCraft, as many episodes and updates each
+``credit``       GRPO, GiGPO, HGPO, GraphGPO, PACE and iStar on mazes and TextCraft, as many episodes and updates each
 ``curriculum``   few turns, many, or first few and then many, in an environment with long tasks
 ``mixture``      equal shares, shares that follow what there is to learn, and shares of one who knows it beforehand
 ``transfer``     trained in one environment, tested in four; all together, or one after the other
@@ -21,6 +21,7 @@ as you like. Rows of older code stand, marked as stale, until they are asked for
     python benchmarks/evidence.py algorithms                    # all arms and seeds of the design; hours on two cores
     python benchmarks/evidence.py curriculum --seeds 20 --arms bc short
     python benchmarks/evidence.py pretrained --engine one_gpu   # on a GPU; rows and the page say so
+    python benchmarks/evidence.py credit --plan                 # what is left to run, and about how long it takes
     python benchmarks/evidence.py algorithms --power            # power of its claims by seeds, from the rows there are
     python benchmarks/evidence.py algorithms --page             # only write the page from the raw results
     python benchmarks/evidence.py algorithms --stale            # list rows of older code
@@ -36,7 +37,8 @@ import argparse
 import json
 import sys
 import time
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from statistics import mean
@@ -112,6 +114,26 @@ def missing(
     known = {(row["arm"], row["seed"]): row["settings"] for row in results(study) if not (renew and why(row))}
     every = ((arm, seed, composed(study, arm, seed, folder)) for seed in seeds for arm in arms)
     return [(arm, seed, config) for arm, seed, config in every if known.get((arm, seed)) != settings(config)]
+
+
+def plan(name: str, todo: Sequence[tuple[str, int, Config]]) -> Iterator[str]:
+    """Runs of each arm and about how long they take, by the rows of this study, or of older ones, and of other arms.
+
+    Launches and the cloning of each seed's first run are beside that.
+    """
+    known = {arm: [row["minutes"] for row in _known(name) if row["arm"] == arm] for arm in STUDIES[name].arms}
+    usual = [mean(minutes) for minutes in known.values() if minutes]
+    total = 0.0
+    for arm, runs in Counter(arm for arm, _, _ in todo).items():
+        each = mean(known[arm] or usual or [0.0])
+        total += runs * each
+        guess = "" if known[arm] else " as other arms take" if usual else ": no run is known"
+        yield f"{arm}: {runs} runs of {each:.1f} min{guess}"
+    yield f"{len(todo)} runs, about {total / 60:.1f} hours"
+
+
+def _known(name: str) -> list[dict[str, Any]]:
+    return results(STUDIES[name]) or results(STUDIES[DESIGNS[name].rows])
 
 
 def composed(study: Study, arm: str, seed: int, folder: Path, engine: str | None = None) -> Config:
@@ -196,6 +218,9 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, default=Path("runs/evidence"), help="of the runs")
     parser.add_argument("--engine", metavar="RECIPE", help="of recipes/engine, such as one_gpu; the study's without it")
     parser.add_argument("--page", action="store_true", help="only write the page from the raw results")
+    parser.add_argument(
+        "--plan", action="store_true", help="only print what is left to run, and about how long it takes"
+    )
     parser.add_argument("--power", action="store_true", help="only print the power of the claims")
     parser.add_argument("--stale", action="store_true", help="only list the rows of older code")
     parser.add_argument("--renew", action="store_true", help="also run again what older code has finished")
@@ -213,11 +238,15 @@ def main() -> None:
     if options.power:
         console.print(*power_table(options.study, every), sep="\n", highlight=False, soft_wrap=True)
         return
-    seeds = options.seeds or list(DESIGNS[options.study].seeds)
+    seeds, arms = options.seeds or list(DESIGNS[options.study].seeds), options.arms or list(study.arms)
+    if options.plan:
+        todo = missing(study, seeds, arms, options.folder, options.renew)
+        console.print(*plan(options.study, todo), sep="\n", highlight=False, soft_wrap=True)
+        return
     try:
         if not options.page:
             folder = options.folder / (options.engine or "")
-            run(study, seeds, options.arms or list(study.arms), folder, console, options.renew, options.engine)
+            run(study, seeds, arms, folder, console, options.renew, options.engine)
     except (Interrupted, KeyboardInterrupt):
         console.print("stopped; the same command goes on")
         raise SystemExit(130) from None

@@ -125,12 +125,12 @@ CREDIT = Study(
     columns={env: ("new_variants", env) for env in ("textcraft", "maze")},
     arms={
         arm: [f"algorithm={arm}", *(["envs.babyai.share=0"] if arm != "bc" else [])]
-        for arm in ("bc", "grpo", "gigpo", "hgpo", "graphgpo", "pace")
+        for arm in ("bc", "grpo", "gigpo", "hgpo", "graphgpo", "pace", "istar")
     },
     orderings={
         "credit": [
-            *(Ordering(f"{arm} > GRPO", arm, "grpo") for arm in ("gigpo", "hgpo", "graphgpo", "pace")),
-            *(Ordering(f"{arm} > GiGPO", arm, "gigpo") for arm in ("hgpo", "graphgpo", "pace")),
+            *(Ordering(f"{arm} > GRPO", arm, "grpo") for arm in ("gigpo", "hgpo", "graphgpo", "pace", "istar")),
+            *(Ordering(f"{arm} > GiGPO", arm, "gigpo") for arm in ("hgpo", "graphgpo", "pace", "istar")),
         ]
     },
     raw=HERE / "credit.json",
