@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Generic, Literal, Protocol, TypeVar
 
 from agentgym_rl.algorithms.config import AlgorithmConfig, OnlineConfig
 from agentgym_rl.algorithms.losses.base import Loss
-from agentgym_rl.algorithms.model import POLICY, Model, check_names
+from agentgym_rl.algorithms.model import POLICY, Critic, Model, check
 from agentgym_rl.algorithms.rows import Row, Stream, imitation, refused
 from agentgym_rl.data.episode import Episode
 from agentgym_rl.envs import Task, TextEnv
@@ -41,24 +41,13 @@ class Estimator:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Critic:
-    """A value model of its own beside the policy."""
-
-    lr: float
-    weight_decay: float = 0.0
-    warmup: int = 0
-    """Steps of the stage that train the critic alone."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Needs:
     """Requirements of an algorithm on engine and recipe, checked before anything starts."""
 
     estimator: Estimator | None = None
     """verl computes the advantages; without it the algorithm does."""
-    critic: Critic | None = None
     models: Mapping[str, Model] = field(default_factory=dict)
-    """Models beside the policy, by name."""
+    """Models beside the policy, by name; a critic among them, where there is one."""
     samples_per_task: int = 1
     """Fewest episodes of a task; at 2 or more, singleton groups leave the batch."""
     demonstrations: bool = False
@@ -90,7 +79,16 @@ class Needs:
     """Rows of the full context length that must fit into one micro-batch."""
 
     def __post_init__(self) -> None:
-        check_names(self.models)
+        check(self.models)
+
+    @property
+    def critic(self) -> Critic | None:
+        return next((model for model in self.models.values() if isinstance(model, Critic)), None)
+
+    @property
+    def swapped(self) -> dict[str, Model]:
+        """The models that take the policy's place in its workers: all but the critic."""
+        return {name: model for name, model in self.models.items() if not isinstance(model, Critic)}
 
 
 # what a run hands out and takes in

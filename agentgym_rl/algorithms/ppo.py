@@ -23,9 +23,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from agentgym_rl.algorithms.base import Critic, Estimator, Needs, Rollout
+from agentgym_rl.algorithms.base import Estimator, Needs, Rollout
 from agentgym_rl.algorithms.checks import above, at_least, share
 from agentgym_rl.algorithms.config import PolicyGradientConfig
+from agentgym_rl.algorithms.model import CRITIC, Critic
 from agentgym_rl.algorithms.policy_gradient import PolicyGradient
 from agentgym_rl.algorithms.rows import Row, Stream, whitened
 
@@ -72,10 +73,11 @@ class PPO(PolicyGradient[PPOConfig]):
 
     @classmethod
     def needs(cls, config: PPOConfig) -> Needs:
-        estimator = Estimator(name="gae", gamma=config.gamma, lam=config.lam)
+        needs, estimator = super().needs(config), Estimator(name="gae", gamma=config.gamma, lam=config.lam)
+        critic = Critic(lr=config.critic_lr, weight_decay=config.critic_weight_decay, warmup=config.critic_warmup)
         return replace(
-            super().needs(config),
-            critic=Critic(lr=config.critic_lr, weight_decay=config.critic_weight_decay, warmup=config.critic_warmup),
+            needs,
+            models={**needs.models, CRITIC: critic},
             estimator=estimator if config.level is Level.TOKEN else None,
         )
 

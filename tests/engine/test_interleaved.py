@@ -11,6 +11,7 @@ pytest.importorskip("verl")
 
 import replay
 import test_same_training as recorded
+import torch
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
 
@@ -39,3 +40,24 @@ def test_updates_of_all_kinds_in_one_unit(tmp_path):
         assert step["every_kind/updates"] == 2 * math.ceil(28 / 8), "of the 32 recorded episodes 4 failed"
     weights = replay.weights(tmp_path / "a", "actor")
     assert len(weights) == 2
+
+
+def test_a_unit_has_the_same_numbers_while_the_next_is_rolled_out(tmp_path):
+    """iStar scores, its reward model learns, the policy learns: on the same episodes in either mode."""
+    recording = replay.Recording(recorded.BATCH)
+    files = recording.unpack(tmp_path / "recording")
+    filled = [override.format(**files) for override in (*recorded.REPLAYED, *recorded.POLICY)]
+    istar = ("algorithm=istar", "algorithm.prm={lr: 1e-3, mini_batch_pairs: 4}", f"run.cache={tmp_path}/cache")
+    for mode in ("sync", "colocate_async"):
+        with replay.ReplaySession(recording) as session:
+            session.batch = "plain"
+            replay.run([*filled, *istar, f"engine.mode={mode}", "name=a"], tmp_path / mode, session)
+    sync, ahead = (replay.metrics(tmp_path / mode) for mode in ("sync", "colocate_async"))
+    assert [step["rollout/staleness"] for step in (*sync, *ahead)] == [0, 0, 0, 1]
+    for one, other in zip(sync, ahead, strict=True):
+        names = [name for name in one if name.startswith("prm/") or name in ("actor/pg_loss", "actor/grad_norm")]
+        assert one["prm/updates"] > 1 and {"prm/loss", "prm/reward_std", "prm/step_auc"} <= {*names}
+        assert {name: other[name] for name in names} == pytest.approx({name: one[name] for name in names}, abs=1e-6)
+    for model in ("actor", "models/prm"):
+        weights, others = (replay.weights(tmp_path / mode, model)[2] for mode in ("sync", "colocate_async"))
+        assert all(torch.allclose(weights[name], others[name], atol=1e-6) for name in weights)

@@ -56,6 +56,7 @@ def test_what_a_model_needs() -> None:
     assert found.sure["vLLM server"] == memory.EMPTY["vLLM server"] + 4 + 2 + 1
     assert found.batch["training worker"] == pytest.approx(4096 * 4 * 3000 / 2**30)
     assert more(critic=True) == pytest.approx(16)
+    assert memory.need(replace(PLAN, critic=True), BIG).sure["models beside the policy"] == 16
     assert more(bfloat16=True) == pytest.approx(2 - 2 - 1), "a copy in the worker; half as much in vLLM"
     assert more(kv_cache_gib=3.0) == pytest.approx(2)
     assert more(loops=3) == pytest.approx(2 * memory.EMPTY["agent-loop worker"])

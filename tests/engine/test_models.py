@@ -27,7 +27,7 @@ from agentgym_rl.algorithms.losses.base import Tokens
 from agentgym_rl.algorithms.losses.dpo import Preference, PreferenceConfig
 from agentgym_rl.algorithms.losses.reward import ImplicitReward
 from agentgym_rl.algorithms.losses.vanilla import Vanilla, VanillaConfig
-from agentgym_rl.algorithms.model import POLICY, Model
+from agentgym_rl.algorithms.model import POLICY, Critic, Model
 from agentgym_rl.algorithms.rows import PerToken, Row, WithEngine
 from agentgym_rl.engine.recipe import models
 from agentgym_rl.engine.recipe.compose import load
@@ -245,7 +245,7 @@ def test_there_must_be_such_a_model(learner):
     weights = learner.weights
     weights.begin_as_policy("teacher", trained=False)
     for by, learn, said in (
-        ("critic", False, r"no model 'critic'; Algorithm\.needs names \['teacher'\]"),
+        ("critic", False, r"no model 'critic' gives log-probabilities; Algorithm\.needs names \['teacher'\]"),
         ("teacher", True, "does not learn"), (None, False, "loaded_weights=True"),
     ):  # fmt: skip
         with pytest.raises(ValueError, match=said), weights.using(by, learn=learn):
@@ -256,6 +256,17 @@ def test_there_must_be_such_a_model(learner):
     for name in ("policy", "a/b", ""):
         with pytest.raises(ValueError, match="cannot have the name"):
             Needs(models={name: Model()})
+    with pytest.raises(ValueError, match="one critic at most, not critic and second"):
+        Needs(models={"critic": Critic(lr=1.0), "second": Critic(lr=1.0)})
+
+
+def test_a_critic_is_a_model_with_workers_of_its_own():
+    teacher, critic = Model(), Critic(lr=0.5, warmup=2)
+    needs = Needs(models={"critic": critic, "teacher": teacher})
+    assert needs.critic is critic and needs.swapped == {"teacher": teacher} and Needs().critic is None
+    assert critic.trained and critic.start == "start"
+    with pytest.raises(TypeError, match="start"):
+        Critic(lr=0.5, start="loaded")
 
 
 TOKENS = [
@@ -478,6 +489,11 @@ def test_the_memory_of_models(monkeypatch):
         gpu_memory._check_host(resolved("start", True, "engine=gpu"), BIG)
     gpu_memory._check_host(resolved("start", False, "engine=gpu"), BIG)
     gpu_memory._check_host(resolved("start", True, "engine=gpu", "engine.nodes=2"), BIG)
+    offloaded = resolved("start", False, "engine=gpu", "engine.offload=true")
+    vars(offloaded)["needs"] = Needs(models={**offloaded.needs.models, "critic": Critic(lr=1.0)})
+    with pytest.raises(RecipeError, match=r"\(teacher, critic\) need 20\.0 GiB of host memory"):
+        monkeypatch.setattr(gpu_memory, "machine", lambda: (19.0, 9.0))
+        gpu_memory._check_host(offloaded, BIG)
 
 
 # the real engine

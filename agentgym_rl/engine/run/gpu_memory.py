@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
+from agentgym_rl.algorithms.model import CRITIC
 from agentgym_rl.engine.recipe.config import Device
 from agentgym_rl.engine.recipe.resolved import Resolved
 from agentgym_rl.engine.recipe.schema import RecipeError
@@ -102,9 +103,10 @@ def fitted(run: Resolved, network: Any, smallest: Callable[[], float | None]) ->
         lora=lora > 0, models=1 + both,
     )  # fmt: skip
     if each.sure > gib:
+        whose = "policy and critic" if both else "the policy"
         raise RecipeError(
-            f"weights and optimizer need {each.sure:.1f} GiB of a GPU that has {gib:.1f}: choose a smaller model, "
-            "model.lora_rank, or more engine.workers, which share them"
+            f"weights and optimizer of {whose} need {each.sure:.1f} GiB of a GPU that has {gib:.1f}: choose a smaller "
+            "model, model.lora_rank, or more engine.workers, which share them"
         )
     _check_host(run, shape)
     longest = needs.rows_together * model.context
@@ -122,14 +124,16 @@ def fitted(run: Resolved, network: Any, smallest: Callable[[], float | None]) ->
 
 
 def _check_host(run: Resolved, shape: Shapes) -> None:
-    """Raises RecipeError: the models beside the policy do not fit into the memory of a machine, which is this one."""
-    others, engine = run.needs.models, run.config.engine
-    wanted = kept(shape, len(others), sum(model.trained for model in others.values())) / engine.nodes
+    """Raises RecipeError: the models in host memory do not fit into that of a machine, which is this one."""
+    needs, engine = run.needs, run.config.engine
+    swapped, own = needs.swapped, [CRITIC] if needs.critic is not None and engine.offload else []
+    wanted = kept(shape, len(swapped), sum(model.trained for model in swapped.values()))
+    wanted = (wanted + len(own) * 3 * FLOAT * shape.parameters / GIB) / engine.nodes
     total, _ = machine()
     if engine.ray_address is None and wanted > total:
         raise RecipeError(
-            f"the models beside the policy ({', '.join(others)}) need {wanted:.1f} GiB of host memory on each machine, "
-            f"but this one has {total:.1f}: choose a smaller model, model.lora_rank, or more engine.nodes"
+            f"the models beside the policy ({', '.join([*swapped, *own])}) need {wanted:.1f} GiB of host memory on each "
+            f"machine, but this one has {total:.1f}: choose a smaller model, model.lora_rank, or more engine.nodes"
         )
 
 

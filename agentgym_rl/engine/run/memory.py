@@ -114,8 +114,8 @@ def shapes(plan: Plan, network: Any) -> Shapes:
 def need(plan: Plan, model: Shapes) -> Need:
     """Memory of the processes of a run on one machine."""
     weights, learn = FLOAT * model.parameters / GIB, FLOAT * model.learn / GIB
-    states = weights + 3 * learn + (4 * weights if plan.critic else 0.0)
-    states += 2 * learn * plan.trained + (learn if plan.others else 0.0)
+    states = weights + 3 * learn
+    beside = (4 * weights if plan.critic else 0.0) + 2 * learn * plan.trained + (learn if plan.others else 0.0)
     number = FLOAT // 2 if plan.bfloat16 else FLOAT
     if plan.bfloat16:
         states += number * model.parameters / GIB
@@ -125,6 +125,7 @@ def need(plan: Plan, model: Shapes) -> Need:
         "driver": EMPTY["driver"],
         "agent-loop worker": plan.loops * EMPTY["agent-loop worker"],
         "training worker": plan.workers * EMPTY["training worker"] + states,
+        **({"models beside the policy": beside} if beside else {}),
         "vLLM server": plan.servers * server,
         "Ray and queue": EMPTY["Ray and queue"],
     }
@@ -132,7 +133,7 @@ def need(plan: Plan, model: Shapes) -> Need:
 
 
 def kept(model: Shapes, others: int, trained: int) -> float:
-    """GiB of host memory in which the workers of a run on GPUs keep models beside the policy.
+    """GiB of host memory in which the workers of a run on GPUs keep models that take the policy's place.
 
     Each has its weights there, those that learn also two moments; while one is used, the policy has them there.
     """

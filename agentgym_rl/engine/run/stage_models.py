@@ -20,7 +20,7 @@ def prepare(needs: Needs, state: State, folder: RunFolder, weights: Weights) -> 
     if needs.critic is not None and state.unit == 0 and present is not None:
         weights.start_critic(present)
     weights.begin_models()
-    for name, model in needs.models.items():
+    for name, model in needs.swapped.items():
         own = None if present is None or not state.unit else place_of(present, name)
         if own is not None and own.is_dir():
             weights.begin_model(name, own, trained=model.trained, own=True)

@@ -208,8 +208,8 @@ def _plan(run: Resolved) -> memory.Plan | None:
         lora_rank=config.model.lora_rank,
         bfloat16=engine.bfloat16,
         critic=needs.critic is not None,
-        trained=sum(model.trained for model in needs.models.values()),
-        others=len(needs.models),
+        trained=sum(model.trained for model in needs.swapped.values()),
+        others=len(needs.swapped),
     )
 
 

@@ -14,9 +14,9 @@ from hydra.core.global_hydra import GlobalHydra
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import ConfigAttributeError, ConfigKeyError, OmegaConfBaseException
 
-from agentgym_rl.algorithms.base import Critic
 from agentgym_rl.algorithms.config import OnlineConfig, PolicyGradientConfig
 from agentgym_rl.algorithms.correction import BOUNDS, Correction
+from agentgym_rl.algorithms.model import Critic
 from agentgym_rl.engine.recipe.compose import RecipeError
 from agentgym_rl.engine.recipe.config import Config
 from agentgym_rl.engine.recipe.resolved import Resolved

@@ -175,7 +175,9 @@ class Weights:
             yield
             return
         if isinstance(by, str) and by not in self.models:
-            raise ValueError(f"the run has no model {by!r}; Algorithm.needs names {sorted(self.models) or 'none'}")
+            raise ValueError(
+                f"no model {by!r} gives log-probabilities; Algorithm.needs names {sorted(self.models) or 'none'}"
+            )
         if isinstance(by, str) and learn and not self.models[by]:
             raise ValueError(f"the model {by!r} does not learn; say so in Algorithm.needs: Model(..., trained=True)")
         if by is None and not self._based:
