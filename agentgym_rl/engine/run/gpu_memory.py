@@ -132,8 +132,8 @@ def _check_host(run: Resolved, shape: Shapes) -> None:
     total, _ = machine()
     if engine.ray_address is None and wanted > total:
         raise RecipeError(
-            f"the models beside the policy ({', '.join([*swapped, *own])}) need {wanted:.1f} GiB of host memory on each "
-            f"machine, but this one has {total:.1f}: choose a smaller model, model.lora_rank, or more engine.nodes"
+            f"the models beside the policy ({', '.join([*swapped, *own])}) need {wanted:.1f} GiB of host memory on "
+            f"each machine, but this one has {total:.1f}: choose a smaller model, model.lora_rank, or more engine.nodes"
         )
 
 
