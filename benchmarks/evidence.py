@@ -116,12 +116,14 @@ def missing(
     return [(arm, seed, config) for arm, seed, config in every if known.get((arm, seed)) != settings(config)]
 
 
-def plan(name: str, todo: Sequence[tuple[str, int, Config]]) -> Iterator[str]:
+def plan(name: str, todo: Sequence[tuple[str, int, Config]], engine: str | None = None) -> Iterator[str]:
     """Runs of each arm and about how long they take, by the rows of this study, or of older ones, and of other arms.
 
     Launches and the cloning of each seed's first run are beside that.
     """
-    known = {arm: [row["minutes"] for row in _known(name) if row["arm"] == arm] for arm in STUDIES[name].arms}
+    rows = results(STUDIES[name]) or results(STUDIES[DESIGNS[name].rows])
+    rows = [row for row in rows if row.get("engine") == engine]
+    known = {arm: [row["minutes"] for row in rows if row["arm"] == arm] for arm in STUDIES[name].arms}
     usual = [mean(minutes) for minutes in known.values() if minutes]
     total = 0.0
     for arm, runs in Counter(arm for arm, _, _ in todo).items():
@@ -130,10 +132,6 @@ def plan(name: str, todo: Sequence[tuple[str, int, Config]]) -> Iterator[str]:
         guess = "" if known[arm] else " as other arms take" if usual else ": no run is known"
         yield f"{arm}: {runs} runs of {each:.1f} min{guess}"
     yield f"{len(todo)} runs, about {total / 60:.1f} hours"
-
-
-def _known(name: str) -> list[dict[str, Any]]:
-    return results(STUDIES[name]) or results(STUDIES[DESIGNS[name].rows])
 
 
 def composed(study: Study, arm: str, seed: int, folder: Path, engine: str | None = None) -> Config:
@@ -241,7 +239,7 @@ def main() -> None:
     seeds, arms = options.seeds or list(DESIGNS[options.study].seeds), options.arms or list(study.arms)
     if options.plan:
         todo = missing(study, seeds, arms, options.folder, options.renew)
-        console.print(*plan(options.study, todo), sep="\n", highlight=False, soft_wrap=True)
+        console.print(*plan(options.study, todo, options.engine), sep="\n", highlight=False, soft_wrap=True)
         return
     try:
         if not options.page:
