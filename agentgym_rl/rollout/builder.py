@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 from transformers import AutoConfig
@@ -12,12 +12,13 @@ from verl.utils.tokenizer.continuous_token import MergeResult
 from verl.utils.tokenizer.continuous_token_wiring import create_continuous_token_builder
 
 from agentgym_rl.envs.core import Message
+from agentgym_rl.rollout.growth import rendered
 from agentgym_rl.rollout.template import Frame
 
 REMEMBERED = 512
 """Lists of messages whose tokens a process remembers."""
 
-_frames: dict[Any, Frame] = {}
+_kinds: dict[Any, tuple[Frame, Callable[..., list[int]]]] = {}
 
 
 def continuous_token_builder(model: str, tokenizer: Any, arguments: Mapping[str, Any]) -> Any:
@@ -40,13 +41,16 @@ def faithful(builder: Any) -> Any:
     the template renders after a response, and a response that the model did not sample closes the thought that the
     prompt opened.
 
+    ``render_exactly(messages, add_generation_prompt=, tools=)`` raises where the template does; verl's builder tries
+    other messages.
+
     Builders of a kind share a cache of what they rendered lately in this process: every turn renders placeholders, and
     the episodes of a group begin with the same prompt.
     """
     kind = (type(builder), builder.tokenizer, json.dumps(builder.chat_template_kwargs, sort_keys=True, default=repr))
-    if kind not in _frames:
-        _frames[kind] = Frame(builder.tokenizer, _once(builder._render_tokens))
-    frame = _frames[kind]
+    if kind not in _kinds:
+        _kinds[kind] = Frame(builder.tokenizer, _once(builder._render_tokens)), _once(partial(rendered, builder))
+    frame, builder.render_exactly = _kinds[kind]
 
     def merge_context_tokens(
         previous_messages: Sequence[Message], updated_messages: Sequence[Message], runtime_token_ids: Sequence[int]
@@ -67,12 +71,11 @@ def faithful(builder: Any) -> Any:
 
 def _once(render: Callable[..., list[int]]) -> Callable[..., list[int]]:
     @lru_cache(REMEMBERED)
-    def remembered(messages: str, add_generation_prompt: bool) -> tuple[int, ...]:
-        return tuple(render(json.loads(messages), add_generation_prompt=add_generation_prompt))
+    def remembered(told: str, add_generation_prompt: bool) -> tuple[int, ...]:
+        messages, tools = json.loads(told)
+        return tuple(render(messages, add_generation_prompt=add_generation_prompt, tools=tools))
 
     def tokens(messages: Any, *, add_generation_prompt: bool, tools: Any = None) -> list[int]:
-        if tools:
-            return render(messages, add_generation_prompt=add_generation_prompt, tools=tools)
-        return list(remembered(json.dumps(messages), add_generation_prompt))
+        return list(remembered(json.dumps([messages, tools or None]), add_generation_prompt))
 
     return tokens

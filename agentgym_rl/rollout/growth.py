@@ -67,14 +67,14 @@ def rendered(
     messages: Sequence[Message],
     *,
     add_generation_prompt: bool,
-    tools: Sequence[Mapping[str, Any]] = (),
+    tools: Sequence[Mapping[str, Any]] | None = None,
 ) -> list[int]:
     """What the template itself renders; verl's builder tries other messages where it raises."""
     return list(
         builder.tokenizer.apply_chat_template(
             messages,
             add_generation_prompt=add_generation_prompt,
-            tools=list(tools) or None,
+            tools=tools,
             return_dict=False,
             **builder.chat_template_kwargs,
         )

@@ -6,6 +6,8 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from agentgym_rl.rollout.gateway.body import joined, list_of, object_of, text_of, tool
+from agentgym_rl.rollout.gateway.form import Form, asked, event
 from agentgym_rl.rollout.gateway.request import (
     MAX_NAME,
     ChatMessage,
@@ -14,17 +16,10 @@ from agentgym_rl.rollout.gateway.request import (
     Request,
     ToolCall,
     assistant,
-    count,
-    flag,
-    joined,
-    list_of,
-    object_of,
-    stops,
-    text_of,
-    tool,
+    result,
 )
 
-IGNORED = ("temperature", "top_p", "top_k", "thinking", "tool_choice", "output_config", "output_format")
+IGNORED = ("temperature", "top_p", "top_k", "thinking", "tool_choice", "output_config")
 """See :data:`.openai.IGNORED`."""
 STOP = {"stop": "end_turn", "length": "max_tokens", "tool_calls": "tool_use"}
 THOUGHTS = ("thinking", "redacted_thinking")
@@ -36,27 +31,19 @@ def read(body: Mapping[str, Any]) -> Request:
     Raises:
         Refusal: a value is wrong, or asks for what the gateway does not give.
     """
-    system = joined(body.get("system"), "system")
-    messages: list[ChatMessage] = [{"role": "system", "content": system}] if system else []
-    for at, each in enumerate(list_of(body.get("messages"), "messages")):
-        messages += _messages(each, f"messages[{at}]")
-    if not messages or messages[-1]["role"] == "system":
-        raise Refusal("messages is empty; give at least one message")
-    choice = body.get("tool_choice")
-    kind = choice.get("type") if isinstance(choice, dict) else None
-    tools = [] if kind == "none" else list_of(body.get("tools"), "tools")
-    return Request(
-        messages=messages,
-        tools=[_tool(each, f"tools[{at}]") for at, each in enumerate(tools)],
-        max_tokens=count(body, "max_tokens"),
-        stop=stops(body.get("stop_sequences"), "stop_sequences"),
-        stream=flag(body, "stream"),
-        model=text_of(body.get("model", ""), "model", MAX_NAME),
-        ignored=[
-            name
-            for name in IGNORED
-            if body.get(name) is not None and not (name == "tool_choice" and kind in ("auto", "none"))
-        ],
+    config = body.get("output_config")
+    if body.get("output_format") is not None or (isinstance(config, dict) and config.get("format") is not None):
+        raise Refusal("a format of the output is not enforced; leave it out, and ask for it in a message")
+    system, choice = joined(body.get("system"), "system"), body.get("tool_choice")
+    return asked(
+        body,
+        message=_messages,
+        tool=_tool,
+        choice=choice.get("type") if isinstance(choice, dict) else None,
+        max_tokens="max_tokens",
+        stop="stop_sequences",
+        ignored=IGNORED,
+        opening=[{"role": "system", "content": system}] if system else [],
     )
 
 
@@ -95,7 +82,7 @@ def _call(block: Mapping[str, Any], where: str) -> ToolCall:
 
 def _result(block: Mapping[str, Any], where: str) -> ChatMessage:
     call = text_of(block.get("tool_use_id", ""), f"{where}.tool_use_id", MAX_NAME)
-    return {"role": "tool", "content": joined(block.get("content"), f"{where}.content"), "tool_call_id": call}
+    return result(joined(block.get("content"), f"{where}.content"), call)
 
 
 # writing
@@ -153,4 +140,7 @@ def _stop_reason(reply: Reply) -> str:
 
 
 def _event(kind: str, **data: Any) -> bytes:
-    return f"event: {kind}\ndata: {json.dumps({'type': kind, **data})}\n\n".encode()
+    return event({"type": kind, **data})
+
+
+FORM = Form(read, write, stream, refuse)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -18,7 +17,9 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from agentgym_rl.rollout.gateway import anthropic, openai
-from agentgym_rl.rollout.gateway.request import Refusal, Reply, Request, body_of
+from agentgym_rl.rollout.gateway.body import body_of
+from agentgym_rl.rollout.gateway.form import Form
+from agentgym_rl.rollout.gateway.request import Refusal
 from agentgym_rl.rollout.gateway.session import Session, Sessions
 
 BODY = 16 << 20
@@ -26,19 +27,6 @@ BODY = 16 << 20
 GONE = 499
 """Status of a request whose client has left, for the log."""
 
-
-@dataclass(frozen=True, slots=True)
-class Form:
-    """How an API writes requests, answers, streams and errors."""
-
-    read: Callable[[Mapping[str, Any]], Request]
-    write: Callable[[Request, Reply], dict[str, Any]]
-    stream: Callable[[Request, Reply], Iterator[bytes]]
-    refuse: Callable[[Refusal], dict[str, Any]]
-
-
-OPENAI = Form(openai.read, openai.write, openai.stream, openai.refuse)
-ANTHROPIC = Form(anthropic.read, anthropic.write, anthropic.stream, anthropic.refuse)
 
 Endpoint = Callable[[HttpRequest], Awaitable[Response]]
 Handle = Callable[[Session, HttpRequest], Awaitable[Response]]
@@ -69,19 +57,19 @@ def create_app(sessions: Sessions, opens: Open | None = None) -> Starlette:
         return Route(f"/sessions/{{id}}{path}", _endpoint(form, partial(_found, sessions, handle)), methods=[method])
 
     table: tuple[tuple[str, str, Form, Handle], ...] = (
-        ("POST", "/v1/chat/completions", OPENAI, partial(_answer, OPENAI)),
-        ("POST", "/v1/messages", ANTHROPIC, partial(_answer, ANTHROPIC)),
-        ("GET", "/v1/models", OPENAI, _models),
-        ("POST", "/reward", OPENAI, _reward),
+        ("POST", "/v1/chat/completions", openai.FORM, partial(_answer, openai.FORM)),
+        ("POST", "/v1/messages", anthropic.FORM, partial(_answer, anthropic.FORM)),
+        ("GET", "/v1/models", openai.FORM, _models),
+        ("POST", "/reward", openai.FORM, _reward),
     )
     routes = [
         of_session(method, f"{prefix}{path}", form, handle)
         for method, path, form, handle in table
         for prefix in ("", "/key/{key}")
     ]
-    routes.append(Route("/sessions", _endpoint(OPENAI, partial(_opened, opens or _refused)), methods=["POST"]))
+    routes.append(Route("/sessions", _endpoint(openai.FORM, partial(_opened, opens or _refused)), methods=["POST"]))
     if opens is not None:
-        routes.append(of_session("DELETE", "", OPENAI, partial(_closed, sessions)))
+        routes.append(of_session("DELETE", "", openai.FORM, partial(_closed, sessions)))
     return Starlette(routes=routes, lifespan=lifespan, exception_handlers={HTTPException: _lost})
 
 

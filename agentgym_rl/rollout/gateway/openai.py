@@ -7,27 +7,24 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from agentgym_rl.rollout.gateway.body import flag, joined, list_of, object_of, text_of, tool
+from agentgym_rl.rollout.gateway.form import Form, asked, event
 from agentgym_rl.rollout.gateway.request import (
     MAX_NAME,
     ChatMessage,
     Refusal,
     Reply,
     Request,
-    count,
-    flag,
-    joined,
-    list_of,
-    object_of,
-    stops,
-    text_of,
-    tool,
+    ToolCall,
+    assistant,
+    result,
 )
 
 IGNORED = (
     "temperature", "top_p", "top_k", "min_p", "seed", "presence_penalty", "frequency_penalty", "repetition_penalty",
-    "logit_bias", "response_format", "tool_choice", "parallel_tool_calls", "reasoning_effort", "verbosity",
+    "logit_bias", "tool_choice", "parallel_tool_calls", "reasoning_effort", "verbosity",
 )  # fmt: skip
-"""What a harness may wish of a reply and the run decides: sampling, and a form that only constrained decoding keeps."""
+"""What a harness may wish of a reply and the run decides."""
 ROLES = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant", "tool": "tool"}
 
 
@@ -42,21 +39,18 @@ def read(body: Mapping[str, Any]) -> Request:
     for name in ("logprobs", "top_logprobs", "functions", "function_call", "audio"):
         if body.get(name):
             raise Refusal(f"{name} is not offered; leave it out")
+    if body.get("response_format") not in (None, {"type": "text"}):
+        raise Refusal("response_format is not enforced; leave it out, and ask for the form in a message")
     options = body.get("stream_options")
-    choice = body.get("tool_choice")
-    followed = choice in ("auto", "none")
-    tools = [] if choice == "none" else list_of(body.get("tools"), "tools")
-    return Request(
-        messages=[
-            _message(each, f"messages[{at}]") for at, each in enumerate(list_of(body.get("messages"), "messages"))
-        ],
-        tools=[_tool(each, f"tools[{at}]") for at, each in enumerate(tools)],
-        max_tokens=count(body, "max_completion_tokens") or count(body, "max_tokens"),
-        stop=stops(body.get("stop"), "stop"),
-        stream=flag(body, "stream"),
+    return asked(
+        body,
+        message=_messages,
+        tool=_tool,
+        choice=body.get("tool_choice"),
+        max_tokens="max_tokens" if body.get("max_completion_tokens") is None else "max_completion_tokens",
+        stop="stop",
+        ignored=IGNORED,
         usage=options is not None and flag(object_of(options, "stream_options"), "include_usage"),
-        model=text_of(body.get("model", ""), "model", MAX_NAME),
-        ignored=[name for name in IGNORED if body.get(name) is not None and not (name == "tool_choice" and followed)],
     )
 
 
@@ -65,37 +59,33 @@ def _tool(value: Any, where: str) -> dict[str, Any]:
     return tool(function, "parameters", f"{where}.function")
 
 
-def _message(value: Any, where: str) -> ChatMessage:
+def _messages(value: Any, where: str) -> list[ChatMessage]:
     given = object_of(value, where)
-    role = given.get("role")
+    role, content = given.get("role"), joined(given.get("content"), f"{where}.content")
     if not isinstance(role, str) or role not in ROLES:
         raise Refusal(f"{where}.role should be one of {', '.join(ROLES)}")
-    message: ChatMessage = {"role": ROLES[role], "content": joined(given.get("content"), f"{where}.content")}
-    if role == "tool":
-        message["tool_call_id"] = text_of(given.get("tool_call_id", ""), f"{where}.tool_call_id", MAX_NAME)
-    if role == "assistant" and given.get("reasoning_content") is not None:
-        message["reasoning_content"] = text_of(given["reasoning_content"], f"{where}.reasoning_content")
     calls = list_of(given.get("tool_calls"), f"{where}.tool_calls")
     if calls and role != "assistant":
         raise Refusal(f"{where}.tool_calls belongs to messages of the assistant")
-    if calls:
-        message["tool_calls"] = [_call(each, f"{where}.tool_calls[{at}]") for at, each in enumerate(calls)]
-    return message
+    if role == "tool":
+        return [result(content, text_of(given.get("tool_call_id", ""), f"{where}.tool_call_id", MAX_NAME))]
+    if role != "assistant":
+        return [{"role": ROLES[role], "content": content}]
+    message = assistant(content, [_call(each, f"{where}.tool_calls[{at}]") for at, each in enumerate(calls)])
+    if given.get("reasoning_content") is not None:
+        message["reasoning_content"] = text_of(given["reasoning_content"], f"{where}.reasoning_content")
+    return [message]
 
 
-def _call(value: Any, where: str) -> dict[str, Any]:
+def _call(value: Any, where: str) -> ToolCall:
     given = object_of(value, where)
     function = object_of(given.get("function"), f"{where}.function")
     name = text_of(function.get("name"), f"{where}.function.name", MAX_NAME)
     arguments = text_of(function.get("arguments", ""), f"{where}.function.arguments")
-    return {
-        "id": text_of(given.get("id", ""), f"{where}.id", MAX_NAME),
-        "type": "function",
-        "function": {"name": name, "arguments": _object(arguments)},
-    }
+    return ToolCall(name, _object(arguments), text_of(given.get("id", ""), f"{where}.id", MAX_NAME))
 
 
-def _object(arguments: str) -> Any:
+def _object(arguments: str) -> dict[str, Any] | str:
     """Arguments as chat templates expect them; what is no object stays the text that it is."""
     try:
         value = json.loads(arguments or "{}")
@@ -125,7 +115,7 @@ def stream(request: Request, reply: Reply) -> Iterator[bytes]:
 
     def chunk(delta: dict[str, Any], finish: str | None = None) -> bytes:
         choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish}
-        return _event({**head, "choices": [choice]})
+        return event({**head, "choices": [choice]})
 
     head = _head(request, reply, "chat.completion.chunk")
     yield chunk({"role": "assistant", "content": ""})
@@ -137,7 +127,7 @@ def stream(request: Request, reply: Reply) -> Iterator[bytes]:
         yield chunk({"tool_calls": [{"index": at, **call}]})
     yield chunk({}, reply.finish)
     if request.usage:
-        yield _event({**head, "choices": [], "usage": _usage(reply)})
+        yield event({**head, "choices": [], "usage": _usage(reply)})
     yield b"data: [DONE]\n\n"
 
 
@@ -163,5 +153,4 @@ def _usage(reply: Reply) -> dict[str, int]:
     return {"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": prompt + completion}
 
 
-def _event(data: dict[str, Any]) -> bytes:
-    return f"data: {json.dumps(data)}\n\n".encode()
+FORM = Form(read, write, stream, refuse)

@@ -8,7 +8,8 @@ from typing import Any
 from agentgym_rl.envs.bounds import cut, encodable
 from agentgym_rl.envs.calls import TAGGED, Call, read_calls
 from agentgym_rl.envs.tools import BadCall, value_of
-from agentgym_rl.rollout.gateway.request import MAX_LEVELS, MAX_NAME, Finish, ToolCall, deeper, plain_json
+from agentgym_rl.rollout.gateway.body import MAX_LEVELS, deeper, plain_json
+from agentgym_rl.rollout.gateway.request import MAX_NAME, Finish, ToolCall
 from agentgym_rl.rollout.template import CLOSE, OPEN
 
 Tools = Sequence[Mapping[str, Any]]

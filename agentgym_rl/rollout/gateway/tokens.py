@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 from uuid import uuid4
@@ -13,9 +13,8 @@ from agentgym_rl.rollout.folding import Segment
 from agentgym_rl.rollout.gateway.chat import Sampled
 from agentgym_rl.rollout.gateway.plain import plain
 from agentgym_rl.rollout.gateway.reading import before, parts
-from agentgym_rl.rollout.gateway.request import ChatMessage, Finish, Refusal, Reply, Request, digests, following, key_of
-from agentgym_rl.rollout.gateway.tree import Place, Tree
-from agentgym_rl.rollout.growth import rendered
+from agentgym_rl.rollout.gateway.request import ChatMessage, Finish, Refusal, Reply, Request, canonical, key_of
+from agentgym_rl.rollout.gateway.tree import Known, Place, Tree
 from agentgym_rl.rollout.loop import Aborted
 from agentgym_rl.rollout.seeds import seed_of
 from agentgym_rl.rollout.settings import Thinking
@@ -70,18 +69,20 @@ class TokenChat:
         self.tree = Tree(prompt_limit)
         self.weights: Collection[int] = frozenset()
         self._requests = 0
-        self._places: dict[bytes, Place] = {}
-        """By the digest of a conversation that ends with a response, where its tokens end."""
-        self._said: dict[bytes, list[int]] = {}
+        self._known = Known()
+        """Where the tokens of each conversation end; tools stand before the first message."""
+        self._said: dict[Hashable, list[int]] = {}
         """By the key of a message that was sampled, its tokens."""
+        self._opened: bool | None = None
+        """Whether the chat template opens a thought before each response; None before the first one."""
 
     @property
     def segments(self) -> list[Segment]:
         return self.tree.segments
 
     async def sample(self, request: Request, room: int) -> Sampled:
-        conversations = list(digests(request.messages, request.tools))
-        place, prompt = await self._prompt(request, conversations)
+        conversation = [canonical(request.tools), *map(key_of, request.messages)]
+        place, prompt = await self._prompt(request, conversation)
         left = self.response_limit - (len(prompt) - self.tree.prompt_tokens(place, prompt))
         if left < 1:
             raise NoResponse(
@@ -90,8 +91,9 @@ class TokenChat:
         ids, log_probs, finish, stopped_by = await self._generate(prompt, min(room, left), request.stop)
         whole = self._text(ids)
         text = before(whole, request.stop)[0]
-        opened = self._text(prompt[-8:]).rstrip().endswith(OPEN)
-        thought, content, calls, finish = parts(text, request.tools, finish, opened)
+        if self._opened is None:
+            self._opened = self._text(prompt[-8:]).rstrip().endswith(OPEN)
+        thought, content, calls, finish = parts(text, request.tools, finish, self._opened)
         reply = Reply(
             content=content, thought=thought, calls=calls, finish=finish, stopped_by=stopped_by,
             prompt_tokens=len(prompt), completion_tokens=len(ids),
@@ -100,7 +102,7 @@ class TokenChat:
         def keep() -> Response:
             where = self.tree.add(place, prompt, ids, log_probs)
             message = key_of(reply.message)
-            self._places[following(conversations[-1], message)] = where
+            self._known.add([*conversation, message], where)
             self._said[message] = ids
             return Response(
                 whole, where.span, where.segment, log_prob=sum(log_probs), finish_reason=finish,
@@ -112,12 +114,10 @@ class TokenChat:
 
     # prompts
 
-    async def _prompt(self, request: Request, conversations: Sequence[bytes]) -> tuple[Place | None, list[int]]:
+    async def _prompt(self, request: Request, conversation: Sequence[Hashable]) -> tuple[Place | None, list[int]]:
         """The response that a request goes on from, and all tokens before the next one."""
-        places = [self._places.get(digest) for digest in conversations]
-        known = max((at for at, place in enumerate(places, start=1) if place is not None), default=0)
-        place = places[known - 1] if known else None
-        rest, ids = request.messages[known:], self.tree.ids(place)
+        known, place = self._known.longest(conversation)
+        rest, ids = request.messages[max(0, known - 1) :], self.tree.ids(place)
         text = sum(len(message["content"]) for message in rest)
         try:
             if self.thinking is Thinking.keep:
@@ -144,7 +144,7 @@ class TokenChat:
         if not _renders_tools(self.tokenizer):
             messages, tools = plain(messages, () if ids else tools), ()
         if not ids:
-            return rendered(self.builder, messages, add_generation_prompt=True, tools=tools)
+            return list(self.builder.render_exactly(messages, add_generation_prompt=True, tools=tools))
         return list(self.builder.merge_context_tokens([], messages, ids).token_ids)
 
     # tokens

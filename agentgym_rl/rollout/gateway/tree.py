@@ -7,8 +7,8 @@ there. So each sampled token is learned from once, and a segment is what the mod
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, field
 
 from agentgym_rl.rollout.folding import Segment
 
@@ -19,6 +19,34 @@ class Place:
 
     segment: int
     span: tuple[int, int]
+
+
+@dataclass(slots=True)
+class Known:
+    """The conversations of a session: one, and by the key of the next message those that go on from it."""
+
+    place: Place | None = None
+    """Where it ends; None unless it ends with a response."""
+    longer: dict[Hashable, Known] = field(default_factory=dict)
+
+    def longest(self, keys: Sequence[Hashable]) -> tuple[int, Place | None]:
+        """The longest conversation that begins one and ends with a response: how long it is, and where it ends."""
+        conversation, found = self, (0, self.place)
+        for number, key in enumerate(keys, start=1):
+            following = conversation.longer.get(key)
+            if following is None:
+                break
+            conversation = following
+            if conversation.place is not None:
+                found = number, conversation.place
+        return found
+
+    def add(self, keys: Sequence[Hashable], place: Place) -> None:
+        """Keep where a conversation ends."""
+        conversation = self
+        for key in keys:
+            conversation = conversation.longer.setdefault(key, Known())
+        conversation.place = place
 
 
 class Tree:

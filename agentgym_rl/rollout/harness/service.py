@@ -13,8 +13,9 @@ from typing import Any
 from agentgym_rl.data import episode_store
 from agentgym_rl.data.episode import Ending, Episode
 from agentgym_rl.envs.core import Task, TaskNotFound, in_thread
+from agentgym_rl.rollout.gateway.body import count, text_of
 from agentgym_rl.rollout.gateway.chat import Chat
-from agentgym_rl.rollout.gateway.request import MAX_NAME, Refusal, count, text_of
+from agentgym_rl.rollout.gateway.request import MAX_NAME, Refusal
 from agentgym_rl.rollout.gateway.session import Limits, Session, Sessions
 from agentgym_rl.rollout.harness.run import Assignment, episode_of
 from agentgym_rl.rollout.loop import ending_of
