@@ -28,7 +28,7 @@ def post(path, body, chat=None, **limits):
     """The answer to one request."""
 
     async def test(session, client, gateway):
-        return await client.post(path, json=body)
+        return await client.post(path, content=json.dumps(body))
 
     return served(test, chat or says("hello"), **limits)
 
@@ -129,8 +129,10 @@ BAD = {
     "prefill": {"messages": [{"role": "assistant", "content": "I"}]},
     "role": {"messages": [{"role": "king", "content": "I"}]},
     "image": {"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "x"}}]}]},
-    "number": {"messages": [{"role": "user", "content": 5}]},
+    "content": {"messages": [{"role": "user", "content": 5}]},
     "logprobs": {**GO, "logprobs": True},
+    "response_format": {**GO, "response_format": {"type": "json_object"}},
+    "number": {**GO, "temperature": float("inf")},
     "max_tokens": {**GO, "max_tokens": 0},
     "stream": {**GO, "stream": "yes"},
     "stop": {**GO, "stop": [""]},
@@ -145,6 +147,15 @@ def test_what_cannot_be_answered_is_refused_in_words(name):
     assert told.status_code == 400 and told.headers["x-should-retry"] == "false"
     error = told.json()["error"]
     assert error["code"] == "invalid_request" and len(error["message"]) > 10
+
+
+FORMS = [{"output_format": {"type": "json_schema"}}, {"output_config": {"format": {"type": "json_schema"}}}]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_form_of_the_output_is_refused(form):
+    told = post(MESSAGES, {**GO, "max_tokens": 9, **form})
+    assert told.status_code == 400 and "ask for it in a message" in told.json()["error"]["message"]
 
 
 def test_no_key_and_a_wrong_one_are_refused_alike():
