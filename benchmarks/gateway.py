@@ -8,7 +8,10 @@ direct   ``run_episode`` and ``TokenConversation``, as a run rolls out
 gateway  a process of its own holds the harnesses, each with a connection: it sends the whole conversation each turn,
          and the gateway keeps tokens in this process
 
-    python benchmarks/gateway.py                                 # 64 sessions, five minutes
+Turns are counted for as long as all sessions are at work: until one finds no further episode. The CPU time is that of
+this process.
+
+    python benchmarks/gateway.py                                 # 64 sessions, seven minutes
     python benchmarks/gateway.py --sessions 16 --token-ms 5 --repeats 1
 """
 
@@ -19,7 +22,7 @@ import asyncio
 import json
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import median
@@ -79,6 +82,7 @@ class Bench:
     tokenizer: Any
     builder: Any
     scripts: Sequence[Script]
+    """The episodes; a session takes the next one when it has ended its last."""
     sessions: int
     token_s: float
     tokens: int
@@ -92,53 +96,68 @@ class Bench:
         parts = {"server": server, "tokenizer": self.tokenizer, "builder": self.builder, "sampling": {}}
         return parts | LIMITS | {"request_id": uuid4().hex}
 
-    def of_worker(self, number: int) -> Sequence[Script]:
-        """The episodes that one of the sessions at once plays, one after the other."""
-        return self.scripts[number :: self.sessions]
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """One side's turns while all sessions were at work."""
+
+    seconds: float
+    turns: int
+
+    @property
+    def rate(self) -> float:
+        """Turns a second."""
+        return self.turns / self.seconds
 
 
-async def direct(bench: Bench) -> tuple[float, int]:
-    """Seconds and turns of the rollout."""
-    server = bench.decoder()
+async def direct(bench: Bench, server: Decoder) -> Measured:
+    """The rollout."""
+    waiting, found = list(bench.scripts), list[Measured]()
+    rules = replace(SETTINGS, max_new_tokens=bench.tokens)
 
-    async def worker(scripts: Sequence[Script]) -> None:
-        for script in scripts:
-            rules = replace(SETTINGS, max_new_tokens=bench.tokens)
-            episode, _ = await run_episode(
-                lambda script=script: PacedEnv(script, [0.0] * (script.turns + 1), Busy()), script.task,
-                lambda rules=rules: TokenConversation(**bench.model(server), settings=rules),
-                rules, script.turns, understand,
-            )  # fmt: skip
-            if episode.ending is not Ending.TERMINATED:
-                raise RuntimeError(f"{episode.item_id} ended with {episode.ending}: {episode.error}")
+    async def play(script: Script) -> None:
+        episode, _ = await run_episode(
+            lambda: PacedEnv(script, [0.0] * (script.turns + 1), Busy()), script.task,
+            lambda: TokenConversation(**bench.model(server), settings=rules), rules, script.turns, understand,
+        )  # fmt: skip
+        if episode.ending is not Ending.TERMINATED:
+            raise RuntimeError(f"{episode.item_id} ended with {episode.ending}: {episode.error}")
+
+    async def worker() -> None:
+        while waiting:
+            await play(waiting.pop(0))
+        found.append(Measured(perf_counter() - begun, server.turns))
 
     begun = perf_counter()
-    await asyncio.gather(*(worker(bench.of_worker(number)) for number in range(bench.sessions)))
-    return perf_counter() - begun, server.turns
+    await asyncio.gather(*(worker() for _ in range(bench.sessions)))
+    return found[0]
 
 
-async def gateway(bench: Bench) -> tuple[float, int]:
-    """Seconds and turns through the gateway."""
-    server, opened = bench.decoder(), list[Session]()
+async def gateway(bench: Bench, server: Decoder) -> Measured:
+    """The same through the gateway."""
+    opened = list[Session]()
     async with Gateway() as running:
-        work = [[_told(bench, running, server, script, opened) for script in bench.of_worker(number)]
-                for number in range(bench.sessions)]  # fmt: skip
+        work = {
+            "sessions": bench.sessions,
+            "episodes": [_told(bench, running, server, script, opened) for script in bench.scripts],
+        }
         harnesses = await asyncio.create_subprocess_exec(
             sys.executable, __file__, "--harnesses", stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
             limit=1 << 26,
         )  # fmt: skip
         assert harnesses.stdin is not None and harnesses.stdout is not None
         harnesses.stdin.write(json.dumps(work).encode() + b"\n")
-        await harnesses.stdout.readline()  # it is ready
+        await harnesses.stdout.readline()  # they are ready
         begun = perf_counter()
         harnesses.stdin.write(b"go\n")
-        await harnesses.stdout.readline()
-        seconds = perf_counter() - begun
-        await harnesses.wait()
+        await harnesses.stdout.readline()  # one has nothing left to do
+        found = Measured(perf_counter() - begun, server.turns)
+        if await harnesses.wait():
+            raise RuntimeError("the harnesses failed")
         for session in opened:
             assert len(session.chat.segments) == 1, "nothing was edited, so that nothing forks"
             running.close(session)
-    return seconds, server.turns
+    return found
 
 
 def _told(bench: Bench, running: Gateway, server: Decoder, script: Script, opened: list[Session]) -> dict[str, Any]:
@@ -154,20 +173,25 @@ async def harnesses() -> None:
 
     work = json.loads(await asyncio.to_thread(sys.stdin.readline))
 
-    async def worker(episodes: list[dict[str, Any]]) -> None:
+    waiting, idle = work["episodes"], asyncio.Event()
+
+    async def worker() -> None:
         async with aiohttp.ClientSession() as client:
-            for episode in episodes:
+            while waiting:
+                episode = waiting.pop(0)
                 messages = list(episode["opening"])
                 for observation in episode["said"]:
                     url = f"{episode['url']}/v1/chat/completions"
                     async with client.post(url, json={"model": "policy", "messages": messages}) as answer:
                         reply = (await answer.json())["choices"][0]["message"]
                     messages += [reply, {"role": "user", "content": observation}]
+        if not idle.is_set():
+            idle.set()
+            print("idle", flush=True)
 
     print("ready", flush=True)
     await asyncio.to_thread(sys.stdin.readline)
-    await asyncio.gather(*map(worker, work))
-    print("done", flush=True)
+    await asyncio.gather(*(worker() for _ in range(work["sessions"])))
 
 
 def bench_of(folder: Path, sessions: int, rounds: int, token_ms: float, tokens: int) -> Bench:
@@ -189,33 +213,39 @@ def bench_of(folder: Path, sessions: int, rounds: int, token_ms: float, tokens: 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sessions", type=int, default=64, help="at once")
-    parser.add_argument("--rounds", type=int, default=2, help="episodes that each of them plays")
+    parser.add_argument("--rounds", type=int, default=4, help="episodes for each of them; at least 2")
     parser.add_argument("--token-ms", type=float, default=20.0, help="of the model, for a token of a reply")
     parser.add_argument("--tokens", type=int, default=60, help="of a reply")
-    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--repeats", type=int, default=4)
     parser.add_argument("--harnesses", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.harnesses:
         asyncio.run(harnesses())
         return
-    console, found = Console(width=150), {"direct": list[float](), "gateway": list[float]()}
+    console, ratios = Console(width=150), list[float]()
     with tempfile.TemporaryDirectory() as folder:
         bench = bench_of(Path(folder), given.sessions, given.rounds, given.token_ms, given.tokens)
         for repeat in range(given.repeats):
-            for name, side in (("direct", direct), ("gateway", gateway)):
-                before = process_time()
-                seconds, turns = asyncio.run(side(bench))
-                cpu_ms = 1000 * (process_time() - before) / turns
-                found[name].append(turns / seconds)
-                console.print(
-                    f"{repeat + 1}. {name:8} {turns} turns in {seconds:.1f} s: {turns / seconds:.1f} a second, "
-                    f"{cpu_ms:.1f} ms of CPU each"
-                )
-    slower = 1 - median(through / by for through, by in zip(found["gateway"], found["direct"], strict=True))
+            rates = [_measured(console, f"{repeat + 1}. {side.__name__:8}", bench, side) for side in (direct, gateway)]
+            ratios.append(rates[1] / rates[0])
     console.print(
-        f"{given.sessions} sessions, {given.tokens} tokens a reply at {given.token_ms:g} ms: the gateway's "
-        f"throughput is {100 * slower:.1f}% lower (median of {given.repeats})"
+        f"{given.sessions} sessions, {given.tokens} tokens a reply at {given.token_ms:g} ms: the gateway's throughput "
+        f"is {100 * median(ratios):.1f}% of the direct rollout's (median of {given.repeats}, from "
+        f"{100 * min(ratios):.1f}% to {100 * max(ratios):.1f}%)"
     )
+
+
+def _measured(
+    console: Console, name: str, bench: Bench, side: Callable[[Bench, Decoder], Awaitable[Measured]]
+) -> float:
+    """Turns a second of one side."""
+    server, before = bench.decoder(), process_time()
+    found = asyncio.run(side(bench, server))
+    cpu_ms = 1000 * (process_time() - before) / server.turns
+    console.print(
+        f"{name} {found.turns} turns in {found.seconds:.1f} s: {found.rate:.1f} a second, {cpu_ms:.2f} ms of CPU each"
+    )
+    return found.rate
 
 
 if __name__ == "__main__":
