@@ -171,6 +171,8 @@ def record(study: Study, arm: str, seed: int, digest: str, place: Path, engine: 
         entry["engine"] = engine
     if study.watched:
         entry |= learning(place, *study.watched)
+    if study.measures:
+        entry["measures"] = measured(study, place)
     rows = [row for row in results(study) if (row["arm"], row["seed"]) != (arm, seed)]
     rows = sorted([*rows, entry], key=lambda row: (row["seed"], list(study.arms).index(row["arm"])))
     write_text(study.raw, "[\n" + ",\n".join(json.dumps(row) for row in rows) + "\n]\n")
@@ -181,9 +183,19 @@ def gradient_groups(place: Path) -> float | None:
 
     A step's groups are as many as those of any other.
     """
-    key = "rollout/gradient_groups"
-    found = [row[key] for row in read_jsonl(place / "metrics.jsonl") if key in row]
+    found = steps(place, "rollout/gradient_groups")
     return round(mean(found), 3) if found else None
+
+
+def measured(study: Study, place: Path) -> dict[str, float]:
+    """The measures of a run; those that none of its steps has are left out."""
+    found = {name: steps(place, one.metric) for name, one in study.measures.items()}
+    return {name: round(study.measures[name].told(mean(values)), 3) for name, values in found.items() if values}
+
+
+def steps(place: Path, metric: str) -> list[float]:
+    """A metric of the steps of a run that have it."""
+    return [row[metric] for row in read_jsonl(place / "metrics.jsonl") if metric in row]
 
 
 def learning(place: Path, label: str, env: str) -> dict[str, Any]:

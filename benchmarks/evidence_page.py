@@ -56,14 +56,25 @@ def differences(study: Study, rows: Rows, ordering: Ordering, columns: Sequence[
 
 def cell(found: Found, signed: bool = False) -> str:
     """Mean and half of the 95% interval over seeds and tasks, which is symmetric; in percent."""
-    if not found:
-        return ""
     by_seed = [100 * value(panels) for panels in found.values()]
+    return with_interval(by_seed, 100**2 * shared(list(found.values())) if len(found) > 1 else 0.0, signed)
+
+
+def with_interval(by_seed: Sequence[float], shared: float = 0.0, signed: bool = False) -> str:
+    """Mean and half of the 95% interval over seeds, and tasks where their variance is given; empty without seeds."""
+    if not by_seed:
+        return ""
     text = f"{round(mean(by_seed), 1) + 0.0:{'+' if signed else ''}.1f}"
-    if len(found) > 1:
-        low, high = crossed(by_seed, 100**2 * shared(list(found.values())))
+    if len(by_seed) > 1:
+        low, high = crossed(by_seed, shared)
         text += f" ±{(high - low) / 2:.1f}"
     return text
+
+
+def measured(rows: Rows, side: Side, name: str) -> dict[int, float]:
+    """A measure of an arm by seed; none of a control, or of several arms."""
+    own = [row for row in rows if row["arm"] == side]
+    return {row["seed"]: row["measures"][name] for row in own if name in row.get("measures", {})}
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,8 +122,9 @@ def arms_table(study: Study, rows: Rows) -> Iterator[str]:
     columns = list(study.columns)
     spent = {"episodes": "{:.0f}", "gradient_groups": "{:.2f}", "tokens": "{:.0f}", "minutes": "{:.1f}"}
     spent = {key: form for key, form in spent.items() if all(key in row for row in rows)}
-    yield f"| arm | seeds | {' | '.join([*columns, 'average', *spent])} |"
-    yield f"|---|---|{'---|' * (len(columns) + 1 + len(spent))}"
+    heads = [*columns, "average", *study.measures, *spent]
+    yield f"| arm | seeds | {' | '.join(heads)} |"
+    yield f"|---|---|{'---|' * len(heads)}"
     for side in [side for arm in study.arms for side in (arm, f"{arm}/control")]:
         found = seeds_of(study, rows, side, columns)
         if not found:
@@ -121,7 +133,8 @@ def arms_table(study: Study, rows: Rows) -> Iterator[str]:
         arm, _, control = side.partition("/")
         own = [row for row in rows if row["arm"] == arm]
         took = ["" if control else _mean(form, [row[key] for row in own]) for key, form in spent.items()]
-        yield f"| {side} | {len(found)} | {' | '.join([*cells, cell(found), *took])} |"
+        beside = [with_interval([*measured(rows, side, name).values()]) for name in study.measures]
+        yield f"| {side} | {len(found)} | {' | '.join([*cells, cell(found), *beside, *took])} |"
 
 
 def _mean(form: str, values: Sequence[float | None]) -> str:
@@ -130,13 +143,13 @@ def _mean(form: str, values: Sequence[float | None]) -> str:
 
 
 def orderings_table(study: Study, rows: Rows, name: str, judged: Mapping[str, Verdict]) -> Iterator[str]:
-    """Paired differences in percentage points.
+    """Paired differences in percentage points, and of the study's measures.
 
     Args:
         judged: by claim.
     """
     columns = [] if name in study.averaged else list(study.columns)
-    heads = ["claim", *columns, "average", "seeds in favour", "p", "verdict"]
+    heads = ["claim", *columns, "average", "seeds in favour", *study.measures, "p", "verdict"]
     yield f"| {' | '.join(heads)} |"
     yield f"|{'---|' * len(heads)}"
     for ordering in study.orderings[name]:
@@ -144,9 +157,16 @@ def orderings_table(study: Study, rows: Rows, name: str, judged: Mapping[str, Ve
         if not found:
             continue
         cells = [cell(differences(study, rows, ordering, [column]), signed=True) for column in columns]
+        beside = [measure_difference(rows, ordering, measure) for measure in study.measures]
         said = judged.get(ordering.claim)
         p = "" if said is None or said.p is None else f"{said.p:.3f}"
-        yield f"| {' | '.join([ordering.claim, *cells, *averaged(found), p, str(said or 'exploratory')])} |"
+        yield f"| {' | '.join([ordering.claim, *cells, *averaged(found), *beside, p, str(said or 'exploratory')])} |"
+
+
+def measure_difference(rows: Rows, ordering: Ordering, measure: str) -> str:
+    """The paired difference of a measure as a cell."""
+    better, worse = (measured(rows, side, measure) for side in (ordering.better, ordering.worse))
+    return with_interval([better[seed] - worse[seed] for seed in sorted(better.keys() & worse.keys())], signed=True)
 
 
 def averaged(found: Found) -> tuple[str, str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,15 @@ class Ordering:
     claim: str
     better: Side
     worse: Side
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """What a run logs at each step of training; the mean over its steps is told."""
+
+    metric: str
+    told: Callable[[float], float] = float
+    """The number that the page has, of that mean."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +59,8 @@ class Study:
     """Arms that begin with the last weights of another."""
     samples: Mapping[str, int] = field(default_factory=dict)
     """Episodes a task that the recipe's panel of a column has, where they are several."""
+    measures: Mapping[str, Measure] = field(default_factory=dict)
+    """Further columns of the page: of arms, and of their paired differences, with intervals over seeds."""
 
 
 # which algorithm
@@ -366,7 +377,7 @@ EARLY = Study(
 
 # groups, turns and limits
 
-CURATION = Study(
+CURATION = Study(  # groups are those that are learned from, with what the pool puts into them
     recipe="dart_maze",
     prefix="dart-maze",
     columns={"near": ("near", "maze-near"), "far": ("far", "maze-far")},
@@ -376,6 +387,10 @@ CURATION = Study(
     page=DOCS / "algorithms" / "dart.md",
     watched=("validation", "maze-far"),
     curves={"curation": ["grpo", "dart"]},
+    measures={
+        "turns an episode": Measure("env/maze-far/turns"),
+        "dead groups, %": Measure("diagnostics/gradient_share", lambda share: 100 * (1 - share)),
+    },
 )
 
 STUDIES = {

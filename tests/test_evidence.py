@@ -248,6 +248,31 @@ def test_a_run_tells_its_groups_with_a_gradient(tmp_path):
     assert evidence.gradient_groups(tmp_path) is None
 
 
+def test_measures_of_a_run_stand_beside_success(tmp_path):
+    """Turns that an episode played and groups without a gradient, by arm and as paired differences over seeds."""
+    study = STUDIES["curation"]
+    metrics = [{"env/maze-far/turns": turns, "diagnostics/gradient_share": 0.25} for turns in (12.0, 10.0)]
+    (tmp_path / "metrics.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in [*metrics, {"step": 3}]))
+    assert evidence.measured(study, tmp_path) == {"turns an episode": 11.0, "dead groups, %": 75.0}
+    (tmp_path / "metrics.jsonl").write_text(json.dumps({"step": 3}))
+    assert evidence.measured(study, tmp_path) == {}
+    success = {column: [0.5, 10, [0.5] * 10] for column in study.columns}
+    rows = [
+        {
+            "arm": arm, "seed": seed, "success": success, "control": None, "episodes": 960, "minutes": 1.0,
+            "measures": {"turns an episode": turns + seed, "dead groups, %": dead} if arm != "bc" else {},
+        }
+        for seed in (20, 21)
+        for arm, turns, dead in (("bc", 0, 0), ("grpo", 12, 75), ("dart", 8, 20))
+    ]  # fmt: skip
+    arms = list(pages.arms_table(study, rows))
+    assert arms[0] == "| arm | seeds | near | far | average | turns an episode | dead groups, % | episodes | minutes |"
+    assert "| 32.5 ±6.4 | 75.0 ±0.0 | 960 | 1.0 |" in arms[3] and "|  |  | 960 | 1.0 |" in arms[2]
+    claims = list(pages.orderings_table(study, rows, "curation", {}))
+    assert "| DART > GRPO | +0.0 ±0.0 | +0.0 ±0.0 | +0.0 ±0.0 | 0 of 2 | -4.0 ±0.0 | -55.0 ±0.0 |" in claims[2]
+    assert "| 0 of 2 |  |  |" in claims[3]
+
+
 def test_growing_takes_a_round_for_each_of_its_limits():
     limit = Resolved(composed("curriculum", "growing")).curriculum
     assert [limit.max_turns("maze", step) for step in (1, 2, 3)] == [5, 10, 20]
