@@ -29,6 +29,7 @@ pytestmark = [pytest.mark.pairs, pytest.mark.timeout(3600)]
 
 ELSEWHERE = {
     "agentevol_7b": "demonstrations of the hub and a server of WebShop",
+    "early_experience_7b": "demonstrations of the hub and a server of WebShop",
     "verl_agent_webshop": "WebShop's own products",
     "webarena_scaling_inter": "Chromium",
     "sciworld_scaling_inter": "Java",

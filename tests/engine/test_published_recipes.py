@@ -12,6 +12,7 @@ pytest.importorskip("verl")
 from agentgym_rl.algorithms.agentevol import AgentEvolConfig
 from agentgym_rl.algorithms.bc import CloningConfig
 from agentgym_rl.algorithms.correction import Correction, CorrectionConfig
+from agentgym_rl.algorithms.early_experience import Budget, EarlyExperienceConfig, Mode
 from agentgym_rl.algorithms.gigpo import GiGPOConfig
 from agentgym_rl.algorithms.grpo import GRPOConfig
 from agentgym_rl.algorithms.losses.aggregation import Aggregation
@@ -119,6 +120,24 @@ def test_agentevol():
         assert (env.max_turns, make(name).spec.success_above) == (max_turns, threshold)
         assert env.split == env.demonstrations_file == f"AgentGym/AgentTraj-L:{name}_train.json"
         assert env.panels["test"].split == f"AgentGym/AgentEval:{name}_test.json"
+
+
+def test_early_experience():
+    """App. B.1 of arXiv 2510.08558: 8 other actions and the expert's at each state of ALFWorld, batch 16, 1e-5, 2
+    epochs. Section 5.1: one epoch of world modelling, as many updates in all as cloning alone. The base weights act."""
+    config = load(["experiment=early_experience_7b"])
+    assert config.algorithm == EarlyExperienceConfig(
+        name="early_experience", mode=Mode.WORLD, alternatives=8, include_expert=True, states=None, temperature=1.0,
+        iwm_epochs=1, budget=Budget.EQUAL, epochs=2, lr=1e-5, mini_batch_trajectories=16,
+    )  # fmt: skip
+    assert (config.cloning.epochs, config.model.path) == (0, "Qwen/Qwen2.5-7B-Instruct")
+    for name, env in config.envs.items():
+        _, max_turns, _ = AGENTEVOL[name]
+        assert env.split == env.demonstrations_file == f"AgentGym/AgentTraj-L:{name}_train.json"
+        assert (env.max_turns, env.panels["test"].split) == (max_turns, f"AgentGym/AgentEval:{name}_test.json")
+    assert list(config.envs) == ["webshop", "alfworld", "sciworld"]
+    own = load(["experiment=early_experience_7b", "algorithm=bc", "cloning.epochs=2"]).cloning
+    assert own == CloningConfig(epochs=2, lr=1e-5, mini_batch_trajectories=16), "as many updates"
 
 
 class VerlAgent(NamedTuple):

@@ -80,7 +80,8 @@ def test_one_word_swaps_the_algorithm_and_nothing_that_is_shared(name):
             preflight.check_config(Resolved(config))
         except RecipeError as error:
             lacks = (
-                r"behaviour cloning needs dem|algorithm=(dpo|early_experience|exit|istar) needs whole conversations; "
+                "behaviour cloning needs dem|algorithm=bc needs cloning.epochs of at least 1|"
+                r"algorithm=(dpo|early_experience|exit|istar) needs whole conversations; "
             )
             assert re.match(lacks, str(error))
             continue
@@ -536,3 +537,9 @@ def test_model_takes_a_folder_or_an_id_besides_options():
     assert hub.path == "smollm2_135m:hub" and hub.prompt_tokens == 1024
     with pytest.raises(RecipeError, match="nope"):
         load(["name=x", "model=nope"])
+
+
+def test_dart_has_settings_wherever_grpo_has():
+    tuned = recipes.options("tuned")
+    of_grpo, of_dart = ({name.removesuffix(own) for name in tuned if name.endswith(own)} for own in ("_grpo", "_dart"))
+    assert of_grpo == of_dart
