@@ -23,7 +23,8 @@ from agentgym_rl.envs.tables import read_jsonl
 
 PHASES = {
     "generation": "gen", "old log-probabilities": "old_log_prob", "reference": "ref", "values": "values",
-    "critic": "update_critic", "update": "update_actor", "weight sync": "update_weights",
+    "scores": "score", "critic": "update_critic", "other models": "update_models", "update": "update_actor",
+    "weight sync": "update_weights",
 }  # fmt: skip
 """Phases of a step by the name of verl's timing."""
 MODEL_WORK = [phase for phase in PHASES if phase != "weight sync"]

@@ -207,7 +207,7 @@ def learner():
                              data=SimpleNamespace(max_response_length=9))  # fmt: skip
     settings = SimpleNamespace(config=config, temperature=0.5, workers=2, set_loss=lambda *_: None)
     verl = SimpleNamespace(actor_rollout_wg=Workers(), use_critic=False, global_steps=7, _save_checkpoint=lambda: None,
-                           tokenizer=SimpleNamespace(eos_token_id=0))  # fmt: skip
+                           tokenizer=SimpleNamespace(eos_token_id=0), timing_raw={})  # fmt: skip
     weights = Weights(verl, settings)
     weights.synced = weights.pristine = False
     return Learner(verl, settings, weights)
@@ -326,6 +326,7 @@ def test_a_second_model_learns_from_rows_of_a_batch(learner, monkeypatch):
     assert [row.tolist() for row in ids] == [[9, 5, 7], [9, 6]] * 2
     assert [row.tolist() for row in sampled] == [[-1, -2], [-3]] * 2
     assert learner._batch is batch, "the policy can still learn from it"
+    assert learner.verl.timing_raw["update_models"] > 0, "the step tells how long it took"
     unread = [replace(row, streams={"sampled": WithEngine()}) for row in pairs]
     with pytest.raises(ValueError, match="learns from scores that were read; score 'sampled' so"):
         learner.learn(unread, loss, lr=1.0, mini_batch=2, model="prm")

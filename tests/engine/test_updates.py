@@ -321,7 +321,7 @@ def settings():
 def learner():
     config = settings()
     config.trainer.n_gpus_per_node = 2
-    found = Learner(SimpleNamespace(actor_rollout_wg=Workers()), Settings(config), None)
+    found = Learner(SimpleNamespace(actor_rollout_wg=Workers(), timing_raw={}), Settings(config), None)
     found.weights = SimpleNamespace(
         asleep=[],
         sleep=lambda: found.weights.asleep.append(len(found.verl.actor_rollout_wg.log_probs)),

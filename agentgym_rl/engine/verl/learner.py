@@ -91,7 +91,8 @@ class Learner:
             rows = self._with_tokens(rows)
         passes = [f"{seed}:{epoch}" for epoch in range(first_epoch, first_epoch + epochs)]
         self.weights.sleep()
-        with self.weights.using(model, learn=True):
+        name = "update_policy" if model == POLICY else "update_models"
+        with marked_timer(name, self.verl.timing_raw), self.weights.using(model, learn=True):
             return self._learn_tokens(rows, loss, lr, mini_batch, passes, updates, progress)
 
     def score(
@@ -106,7 +107,8 @@ class Learner:
             self.weights.sleep()
             return self.scorer.of_tokens(rows, by, name, entropy=entropy)
         batch = self._taken({str(row.segment) for row in rows}, "scored before they are learned from and")
-        return self.scorer.of_batch(batch, rows, by, name, entropy=entropy, read=read)
+        with marked_timer("score", self.verl.timing_raw):
+            return self.scorer.of_batch(batch, rows, by, name, entropy=entropy, read=read)
 
     def _estimates(self, row: Row) -> bool:
         """True if verl gives such rows advantages."""
