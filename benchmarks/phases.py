@@ -1,6 +1,6 @@
 """Seconds of a run's training steps by phase, and its generation beside vLLM alone.
 
-    python benchmarks/phases.py RUN              # from its metrics.jsonl
+    python benchmarks/phases.py RUN              # from its metrics.jsonl, and its summary.json where it is finished
     python benchmarks/phases.py RUN --alone      # also starts vLLM on the episodes of the run's last step
 
 vLLM alone (``vllm.LLM``) generates as many tokens after prompts as long as the run's, a call for each round of turns,
@@ -10,6 +10,7 @@ with the model, the context and the prefix cache of the run; the texts are rando
 from __future__ import annotations
 
 import argparse
+import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -65,6 +66,15 @@ def facts(rows: Sequence[Mapping[str, float]]) -> Iterator[str]:
     }.items():  # fmt: skip
         if known := [row[key] for row in rows if key in row]:
             yield f"{label}: {median(known):.4g}"
+
+
+def peaks(folder: Path) -> Iterator[str]:
+    """Most memory of each training worker of a finished run."""
+    if not (summary := folder / "summary.json").is_file():
+        return
+    for process, gib in json.loads(summary.read_text())["memory_gib"].items():
+        if process.startswith("training worker"):
+            yield f"most memory of {process}, GiB: {gib:.2f}"
 
 
 def lengths(episodes: Sequence[Episode]) -> list[list[tuple[int, int]]]:
@@ -132,7 +142,7 @@ def main() -> None:
     found = steps(given.run)
     if not found:
         parser.error(f"{given.run} has no training step in metrics.jsonl")
-    for line in (*table(found), *facts(found)):
+    for line in (*table(found), *facts(found), *peaks(given.run)):
         print(line)
     if given.alone:
         for line in compare_alone(load(given.run), found[-1]["timing_s/gen"]):

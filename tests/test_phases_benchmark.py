@@ -1,0 +1,26 @@
+"""Seconds of a run's steps by phase, from made-up metrics."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
+
+phases = pytest.importorskip("phases")
+
+STEP = {"step": 10.0, "gen": 4.0, "score": 1.0, "update_models": 2.0, "update_actor": 2.5}
+
+
+def test_what_no_phase_names_is_everything_else():
+    found = phases.seconds({f"timing_s/{name}": seconds for name, seconds in STEP.items()})
+    assert (found["scores"], found["other models"], found["everything else"]) == (1.0, 2.0, 0.5)
+    lines = list(phases.table([{f"timing_s/{name}": seconds for name, seconds in STEP.items()}]))
+    assert lines[-1] == "outside model work: 5.0% of a step (median)"
+
+
+def test_most_memory_of_each_worker(tmp_path):
+    assert list(phases.peaks(tmp_path)) == []
+    (tmp_path / "summary.json").write_text(json.dumps({"memory_gib": {"training worker 0": 1.5, "vLLM server 0": 3}}))
+    assert list(phases.peaks(tmp_path)) == ["most memory of training worker 0, GiB: 1.50"]
