@@ -76,6 +76,28 @@ def test_a_step_of_training():
     assert metrics["prm/reward_std"] > 0
 
 
+def test_mini_batches_of_a_step_are_learned_from_as_steps_of_their_own():
+    """Asynchronous modes may deliver a step in parts, each in the order in which its episodes ended."""
+
+    class InParts(ScriptedRun):
+        def batches(self, number):
+            yield from self.batch
+
+        def learn(self, rows, loss, *, seed="", model="policy", **settings):
+            super().learn(rows, loss, seed=seed, model=model, **settings)
+            told.append((model, sorted(row.segment for row in rows), [row.streams for row in rows]))
+            return {"prm/loss": 0.5} if model == PRM else {}
+
+    first = [WON, LOST, LOST_TOO]
+    second = [rollout("x", True, (0, 1), group="h"), rollout("y", False, (0, 3), (4, 5), group="h")]
+    told, algorithm = [], Istar(IstarConfig())
+    metrics = algorithm.unit(InParts(first[::-1], second[::-1]), 0)
+    in_parts, told = told, []
+    alone = [Istar(IstarConfig()).unit(InParts(part), 0) for part in (first, second)]
+    assert in_parts == told and len(told) == 4
+    assert metrics["prm/pairs"] == sum(own["prm/pairs"] for own in alone) / 2
+
+
 def test_step_rewards_are_judged_where_the_environment_knows_better():
     left = {id(WON.episode): [2.0, 1.0, 0.0], id(LOST.episode): [2.0, 2.0], id(LOST_TOO.episode): [2.0, 1.0, 1.0]}
     algorithm = Istar(IstarConfig())
