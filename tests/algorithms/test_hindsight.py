@@ -9,7 +9,7 @@ import pytest
 from sweep import swept
 
 from agentgym_rl.algorithms.agentevol import AgentEvol, AgentEvolConfig
-from agentgym_rl.algorithms.base import Rollout
+from agentgym_rl.algorithms.base import Request, Rollout
 from agentgym_rl.algorithms.hindsight import HeldOut, Hindsight, HindsightConfig
 from agentgym_rl.data.episode import Ending
 from agentgym_rl.envs import Task, make
@@ -200,3 +200,69 @@ def test_agentevol_learns_them_by_their_weight_and_goes_on_from_its_state():
         metrics = each.relabel(run, 2, [failed])
         assert (metrics["hindsight/textcraft/kept"], metrics["hindsight/textcraft/goals_new"]) == (1, 0)
     assert again.state_dict() == algorithm.state_dict()
+
+
+class Rounds(Scripts):
+    """Rounds of two tasks, of which one is solved and one becomes the solution of another."""
+
+    seed, observation_weight, learn_invalid = 1, 0.0, True
+
+    def __init__(self):
+        super().__init__()
+        self.asked, self.learned = [], []
+        self.demonstrations = [self.played(Task("textcraft", index), index) for index in (3, 4)]
+
+    def played(self, task, solved):
+        played = crafting(self.environment("textcraft"), Task("textcraft", solved), task)
+        return Rollout(episode=played, segments=[Example([task.index, solved], [0.0, 1.0])])
+
+    def requests(self, number):
+        return [Request(task=Task("textcraft", 10 * number + place), samples=1, max_turns=None) for place in (5, 6)]
+
+    def rollouts(self, requests, label, resumable):
+        self.asked.append((requests, label))
+        solved = (requests[0].task.index, 17)
+        self.round = [self.played(each.task, index) for each, index in zip(requests, solved, strict=True)]
+        return self.round
+
+    def journal(self):
+        return self.round
+
+    def learn(self, rows, loss, **keys):
+        self.learned.append(([(row.segment, row.streams) for row in rows], keys))
+        return {}
+
+    def weights(self):
+        return "own"
+
+    def restore(self, weights):
+        self.asked.append(weights)
+
+    def validate(self, label):
+        return None
+
+    def observe(self, rollouts):
+        pass
+
+    def save_demonstrations(self, label, rollouts):
+        self.asked.append((label, len(rollouts)))
+
+
+@pytest.mark.parametrize("accumulate", [False, True])
+def test_with_weight_0_it_is_agentevol_bit_for_bit(accumulate):
+    """Which no recipe can have, as ``max_per_goal=0`` says the same: rows of relabelled episodes then weigh nothing."""
+    ours, theirs = Rounds(), Rounds()
+    keys = {"steps": 2, "epochs": 2, "accumulate": accumulate}
+    relabelling = AgentEvol(AgentEvolConfig(hindsight=HindsightConfig(max_per_goal=1, min_turns=1), **keys))
+    relabelling.config.hindsight.weight = 0.0
+    plain, kept = AgentEvol(AgentEvolConfig(**keys)), 0.0
+    for number in range(plain.units):
+        found, expected = relabelling.unit(ours, number), plain.unit(theirs, number)
+        kept += found.get("hindsight/textcraft/kept", 0)
+        assert {key for key in found if not key.startswith("hindsight/")} == expected.keys()
+        told = [key for key in expected if not key.endswith(("_s", "/seconds", "/pool"))]
+        assert [found[key] for key in told] == [expected[key] for key in told]
+    assert kept and ours.asked == theirs.asked and len(ours.learned) == 4
+    for (rows, passes), (known, expected) in zip(ours.learned, theirs.learned, strict=True):
+        weighing = [row for row in rows if row[1] != {"cross_entropy": 0.0}]
+        assert repr(weighing) == repr(known) and passes == expected and len(rows) > len(known)
