@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from agentgym_rl.api import request as requests
 from agentgym_rl.api.frames import episode_frame, frame
 from agentgym_rl.api.policies import check_samples, closing, open_policy, rules_of
-from agentgym_rl.api.request import EvalRequest, Request
+from agentgym_rl.api.request import EvalRequest, Request, Rollouts
 from agentgym_rl.data import episode_store
 from agentgym_rl.data.episode import Episode
 from agentgym_rl.data.episode_schema import Summary
@@ -272,18 +272,23 @@ def rules_for(request: Request, folder: str | None) -> Rules:
             rules = Rules() if run is None else Rules.of_run(read_config(run))
     if run is not None and folder is None:  # limits of tokens are a local model's own
         rules = replace(rules, prompt_tokens=None, response_tokens=None)
-    changed = rules.but(
+    return changed(rules, request)
+
+
+def changed(rules: Rules, request: Rollouts) -> Rules:
+    """Rules with what a request gives of its own."""
+    own = rules.but(
         style=request.style, max_turns=request.max_turns, max_new_tokens=request.max_new_tokens,
         invalid_limit=request.invalid_limit, retries=request.retries, action_format=request.action_format,
     )  # fmt: skip
-    options: dict[str, dict[str, Any]] = {env: dict(values) for env, values in changed.options.items()}
+    options: dict[str, dict[str, Any]] = {env: dict(values) for env, values in own.options.items()}
     for env, values in request.options.items():
         check_options(env, values)
         options.setdefault(env, {}).update(values)
     limits = {
         key: value for key in ("prompt_tokens", "response_tokens") if (value := getattr(request, key)) is not None
     }
-    return replace(changed, options=options, **limits)
+    return replace(own, options=options, **limits)
 
 
 def _policy(request: Request, rules: Rules) -> Policy:

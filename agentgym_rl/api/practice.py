@@ -7,13 +7,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
-from omegaconf import MISSING
-
 from agentgym_rl.algorithms.checks import above, at_least
 from agentgym_rl.api import evaluation
 from agentgym_rl.api.evaluation import Prepared
-from agentgym_rl.api.policies import open_policy
-from agentgym_rl.api.request import EvalRequest, Request
+from agentgym_rl.api.request import EvalRequest, Request, Writing
+from agentgym_rl.api.writing import check_models, closing_all, distinct, open_models
 from agentgym_rl.data.files import alone
 from agentgym_rl.engine.run.local_model import folder_of
 from agentgym_rl.envs.core import Task
@@ -30,15 +28,11 @@ from agentgym_rl.rollout.policies.api import ChatModel
 
 
 @dataclass(kw_only=True)
-class LearnRequest(Request):
+class LearnRequest(Writing, Request):
     """What to learn from. ``playbook`` is the one to go on from; other keys are those of an evaluation."""
 
     samples: int = 5
     temperature: float = 0.7
-    writer: str = MISSING
-    writer_price: list[float] | None = None
-    """By default that of the policy."""
-    writer_per_minute: float | None = None
     validation: str | None = None
     """Panel of the table with and without the playbook."""
     epochs: int = 3
@@ -52,8 +46,6 @@ class LearnRequest(Request):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.writer_price is not None and len(self.writer_price) != 2:
-            raise ValueError("writer_price= takes two numbers, like writer_price=0.15,0.60")
         at_least(self, 1, "epochs", "tasks", "experiences", "most", "tokens")
         at_least(self, 2, "samples")
         above(self, 0, "temperature")
@@ -72,8 +64,8 @@ class Practice:
 
     @property
     def models(self) -> list[Policy]:
-        """Policy and writer; one where they are the same."""
-        return list({id(model): model for model in (self.learner.policy, self.learner.writer)}.values())
+        """See :func:`agentgym_rl.api.writing.distinct`."""
+        return distinct(self.learner.policy, self.learner.writer)
 
     def run(self) -> Learned:
         """Learn, or what is missing of it; see :meth:`agentgym_rl.eval.practice.learn.Learner.run`.
@@ -81,16 +73,8 @@ class Practice:
         Raises:
             ValueError: another process is at it.
         """
-
-        async def work() -> Learned:
-            try:
-                return await self.learner.run()
-            finally:
-                for model in self.models:
-                    await model.close()
-
         with alone(self.out / ".lock"):
-            return asyncio.run(work())
+            return asyncio.run(closing_all(self.models, self.learner.run()))
 
     def validations(self, fetch: Callable[[str], str] = pretrained.local) -> Iterator[Prepared]:
         """The evaluations on the validation panel, without and with the playbook; ``max_cost`` limits all together."""
@@ -116,9 +100,7 @@ def prepare(
         ValueError, FileNotFoundError, EnvError: as :func:`agentgym_rl.api.evaluation.prepare`, or policy or writer is
             none that reads or writes, or the validation panel has a task of the panel.
     """
-    for key, name in {"policy": request.policy, "writer": request.writer}.items():
-        if name in ("oracle", "random", "human"):
-            raise ValueError(f"{key}={name} neither reads nor writes; give openai:<model>@<url> or a model")
+    check_models(request)
     host = host or LocalHost()
     rules = evaluation.rules_for(request, folder_of(request.policy, fetch))
     suite = suites.read(request.panel, rules, host)
@@ -127,7 +109,7 @@ def prepare(
         raise ValueError(f"validation={request.validation} has {min(both)} of panel={request.panel}; give other tasks")
     start = Playbook() if request.playbook is None else Playbook.read(request.playbook)
     start = replace(start, form=request.form or start.form)
-    policy, writer = _models(request, rules)
+    policy, writer = open_models(request, rules)
     policy.exemplars = evaluation.exemplars_of(request)
     course = Course(
         suite=suite, rules=rules, policy=policy.name, writer=writer.name, start=start, epochs=request.epochs,
@@ -141,27 +123,6 @@ def prepare(
         concurrency=16 if request.concurrency is None else request.concurrency,
     )  # fmt: skip
     return Practice(learner, request)
-
-
-def _models(request: LearnRequest, rules: Rules) -> tuple[Policy, Policy]:
-    """Policy and writer, whose cost is limited together."""
-    sequences = max(16, request.concurrency or 0)
-
-    def opened(name: str, price: list[float], per_minute: float | None) -> Policy:
-        paid = {"price": (price[0], price[1]), "max_cost": request.max_cost, "per_minute": per_minute,
-                "without": request.without} if name.startswith("openai:") else {}  # fmt: skip
-        return open_policy(
-            name, rules, backend=request.backend, sequences=sequences, temperature=request.temperature,
-            seed=request.seed, **paid,
-        )  # fmt: skip
-
-    policy = opened(request.policy, request.price, request.per_minute)
-    if request.writer == request.policy:
-        return policy, policy
-    writer = opened(request.writer, request.writer_price or request.price, request.writer_per_minute)
-    if isinstance(policy, ChatModel) and isinstance(writer, ChatModel):
-        policy.beside, writer.beside = [writer], [policy]
-    return policy, writer
 
 
 def _giveaways(suites: list[Suite | None], rules: Rules, host: EnvHost) -> Giveaways:

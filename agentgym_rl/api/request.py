@@ -15,7 +15,7 @@ from agentgym_rl.envs.actions import ActionFormat
 from agentgym_rl.rollout.runner import check_share
 from agentgym_rl.rollout.settings import Style
 
-R = TypeVar("R", bound="Request")
+R = TypeVar("R", bound="Rollouts")
 
 _SUCH_AS = {
     "panel": "textcraft:test:50",
@@ -26,15 +26,13 @@ _LISTS = ("price", "writer_price", "without")
 
 
 @dataclass(kw_only=True)
-class Request:
-    """Which episodes to run, with which policy.
+class Rollouts:
+    """With which policy episodes run, and how.
 
     Rules that are left out are those of a run's weights or panels, or the environments' own.
     """
 
-    panel: str = MISSING
     policy: str = MISSING
-    samples: int = 1
     temperature: float = 0.0
     seed: int = 0
     max_turns: int | None = None
@@ -53,11 +51,6 @@ class Request:
     per_minute: float | None = None
     without: list[str] = field(default_factory=list)
     """Parameters that are not sent to an API."""
-    playbook: Path | None = None
-    """Lessons that a model reads before the first observation."""
-    exemplars: Path | None = None
-    """Solved episodes, of which a model reads the ``nearest`` to its task."""
-    nearest: int = 2
     out: Path | None = None
     options: dict[str, dict[str, Any]] = field(default_factory=dict)
     """Options of environment classes, by environment."""
@@ -66,13 +59,44 @@ class Request:
         if len(self.price) != 2:
             raise ValueError("price= takes two numbers, like price=0.15,0.60")
         check_share(self.min_counted)
-        if self.exemplars is None and self.nearest != Request.nearest:
-            raise ValueError(f"nearest={self.nearest} has no effect without exemplars=")
         for key, value in {"prompt_tokens": self.prompt_tokens, "response_tokens": self.response_tokens}.items():
             if value is not None and value < 1:
                 raise ValueError(f"{key}={value}: give at least 1")
         if self.seed < 0:
             raise ValueError(f"seed={self.seed} is below 0; give 0 or more")
+
+
+@dataclass(kw_only=True)
+class Request(Rollouts):
+    """Which tasks to run."""
+
+    panel: str = MISSING
+    samples: int = 1
+    playbook: Path | None = None
+    """Lessons that a model reads before the first observation."""
+    exemplars: Path | None = None
+    """Solved episodes, of which a model reads the ``nearest`` to its task."""
+    nearest: int = 2
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.exemplars is None and self.nearest != Request.nearest:
+            raise ValueError(f"nearest={self.nearest} has no effect without exemplars=")
+
+
+@dataclass(kw_only=True)
+class Writing(Rollouts):
+    """Who writes about the episodes of the policy."""
+
+    writer: str = MISSING
+    writer_price: list[float] | None = None
+    """By default that of the policy."""
+    writer_per_minute: float | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.writer_price is not None and len(self.writer_price) != 2:
+            raise ValueError("writer_price= takes two numbers, like writer_price=0.15,0.60")
 
 
 @dataclass(kw_only=True)
@@ -138,7 +162,7 @@ def _whole(config: DictConfig, kind: type[R]) -> R:
     return request
 
 
-def _check(key: str, kind: type[Request]) -> None:
+def _check(key: str, kind: type[Rollouts]) -> None:
     """Raises ValueError: the key is unknown; names the nearest one, and all."""
     known = [*(field.name for field in fields(kind) if field.name != "options"), "options"]
     root = key.partition(".")[0]

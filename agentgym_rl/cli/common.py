@@ -145,6 +145,20 @@ def progress_bar(title: str, detail: Callable[[], str] = str) -> Iterator[Callab
 
 
 @contextmanager
+def phases(title: str) -> Iterator[Callable[[str, int, int], None]]:
+    """A bar for work of several kinds; gives a function of what is done now, how many of it, and of how many."""
+    doing = ""
+    with progress_bar(title, lambda: f", {doing}") as bar:
+
+        def progress(what: str, done: int, total: int) -> None:
+            nonlocal doing
+            doing = what
+            bar(done, total)
+
+        yield progress
+
+
+@contextmanager
 def resumable(out: Path) -> Iterator[None]:
     """Ends the command with status 130 on Ctrl-C; its journal stays."""
     try:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from agentgym_rl.cli import common
+from agentgym_rl.cli.policy import fetched, spent
 
 if TYPE_CHECKING:
     from agentgym_rl.api.practice import Practice
@@ -27,18 +28,10 @@ def command(
     """Let a model learn in words: a playbook for its prompt; ``learn.txt`` is its help."""
     from agentgym_rl.api.practice import LearnRequest, prepare
     from agentgym_rl.api.request import read
-    from agentgym_rl.cli.policy import fetched
 
     request = read([f"panel={panel}", *(arguments or [])], LearnRequest)
     practice = prepare(request, common.place(host, address, token_env), fetched)
-    doing = ""
-    with common.resumable(practice.out), common.progress_bar("learning", lambda: f", {doing}") as bar:
-
-        def progress(what: str, done: int, total: int) -> None:
-            nonlocal doing
-            doing = what
-            bar(done, total)
-
+    with common.resumable(practice.out), common.phases("learning") as progress:
         practice.learner.progress = progress
         learned = practice.run()
     found = {} if request.validation is None else _validated(practice)
@@ -50,8 +43,6 @@ def command(
 
 
 def _validated(practice: Practice) -> dict[str, Result]:
-    from agentgym_rl.cli.policy import fetched
-
     results = {}
     for name, prepared in zip(("without", "with"), practice.validations(fetched), strict=True):
         with common.resumable(prepared.out), common.progress_bar(f"validation {name} the playbook") as progress:
@@ -75,16 +66,7 @@ def _tell(practice: Practice, learned: Learned, found: dict[str, Result]) -> Non
     if found:
         for table in comparison_tables(compare(found["without"], found["with"]), "without", "with the playbook"):
             screen.print(table)
-    for line in _spent(practice):
+    for line in spent(practice.models):
         common.say(screen, line)
     book = learned.playbook
     common.say(screen, f"written: {practice.out / NAME} ({len(book.lessons)} lessons, digest {book.digest})")
-
-
-def _spent(practice: Practice) -> list[str]:
-    lines = []
-    for model in practice.models:
-        if (usage := model.usage) is not None:
-            tokens = f"{usage.prompt_tokens:,} + {usage.completion_tokens:,} tokens"
-            lines.append(f"{model.name}: {usage.calls} calls, {tokens}")
-    return lines

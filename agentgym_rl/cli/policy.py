@@ -12,7 +12,10 @@ from agentgym_rl.engine.run.local_model import folder_of
 from agentgym_rl.rollout import pretrained
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
     from agentgym_rl.eval.evaluation.rules import Rules
+    from agentgym_rl.rollout.policies import Policy
 
 PolicyOption = Annotated[
     str,
@@ -47,3 +50,11 @@ def rules_for(policy: str, **given: Any) -> Rules:
     from agentgym_rl.eval.evaluation.rules import Rules
 
     return (rules_of(folder_of(policy, fetched)) or Rules()).but(**given)
+
+
+def spent(models: Iterable[Policy]) -> Iterator[str]:
+    """A line on each model that counts its calls."""
+    for model in models:
+        if (usage := model.usage) is not None:
+            tokens = f"{usage.prompt_tokens:,} + {usage.completion_tokens:,} tokens"
+            yield f"{model.name}: {usage.calls} calls, {tokens}"

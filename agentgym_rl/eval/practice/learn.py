@@ -6,7 +6,6 @@ another, and no further call consolidates them.
 
 from __future__ import annotations
 
-import asyncio
 import random
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -22,13 +21,15 @@ from agentgym_rl.envs import Task
 from agentgym_rl.envs.hosts import EnvHost
 from agentgym_rl.eval.evaluation.rules import Rules
 from agentgym_rl.eval.evaluation.suite import Suite
+from agentgym_rl.eval.practice.asking import Asking, gathered
 from agentgym_rl.eval.practice.giveaways import Giveaways
-from agentgym_rl.eval.practice.writer import LONGEST, Questions, gathered
+from agentgym_rl.eval.practice.spending import Spending
+from agentgym_rl.eval.practice.writer import LONGEST, Questions
 from agentgym_rl.rollout.exemplars import Exemplars
 from agentgym_rl.rollout.journal import Entry, Journal
 from agentgym_rl.rollout.loop import check_rules
 from agentgym_rl.rollout.playbook import Op, Operation, Playbook
-from agentgym_rl.rollout.policies import Policy, Usage
+from agentgym_rl.rollout.policies import Policy
 from agentgym_rl.rollout.runner import PATIENCE, Job, episodes_of, failures, run_jobs
 
 NAME = "playbook.json"
@@ -129,6 +130,9 @@ class Learner:
     progress: Callable[[str, int, int], None] = lambda what, done, total: None
     """Called with what is done, how many of it, and of how many."""
 
+    def __post_init__(self) -> None:
+        self._spending = Spending((self.policy, self.writer))
+
     async def run(self) -> Learned:
         """Learn; ends before its last step after :data:`FLAT_STEPS` that taught nothing.
 
@@ -154,7 +158,7 @@ class Learner:
 
     async def _step(self, number: int, tasks: Sequence[Task], learned: Learned) -> Learned:
         with Journal(self.folder / "journal" / f"step{number:03d}.jsonl", self.course.to_dict()) as journal:
-            self._restore(journal)
+            self._spending.restore(journal)
             if END in journal.entries:
                 return Learned.from_dict(dict(journal.entries[END].facts["learned"]))
             try:
@@ -164,10 +168,10 @@ class Learner:
                 diff = unified_diff(before, list(_lines(learned.playbook)), "before", f"step {number}", lineterm="")
                 write_text(self.folder / "diffs" / f"step{number:03d}.diff", "".join(f"{line}\n" for line in diff))
                 learned.playbook.write(self.folder / NAME)
-                journal.add(END, Entry(facts={"learned": learned.to_dict(), "used": self._used()}))
+                journal.add(END, Entry(facts={"learned": learned.to_dict(), "used": self._spending.used()}))
             finally:
                 if END not in journal.entries:
-                    journal.add("so far", Entry(facts={"used": self._used()}))
+                    self._spending.keep(journal)
         return learned
 
     async def _groups(
@@ -179,7 +183,7 @@ class Learner:
         first = number * course.samples  # each episode of a task has a seed of its own
         jobs = [Job(task, first + sample) for task in tasks for sample in range(course.samples)]
         entries = await run_jobs(
-            jobs, episodes_of(self.policy, course.rules.of_env, used=self._used), self.host,
+            jobs, episodes_of(self.policy, course.rules.of_env, used=self._spending.used), self.host,
             course.rules.session_options, journal=journal, concurrency=self.concurrency, patience=PATIENCE,
             progress=lambda done, total: self.progress(f"step {number}: episodes", done, total),
         )  # fmt: skip
@@ -202,10 +206,11 @@ class Learner:
     ) -> None:
         """Ask what the groups teach, and change the playbook."""
         course, playbook, counts = self.course, learned.playbook, learned.counts
-        questions = Questions(
-            writer=self.writer, journal=journal, form=playbook.form, most=course.experiences, rewards=course.rewards,
-            seed=f"{course.seed}", free=asyncio.Semaphore(self.concurrency), used=self._used, counts=counts,
+        asking = Asking(
+            writer=self.writer, journal=journal, seed=f"{course.seed}", concurrency=self.concurrency,
+            used=self._spending.used, counts=counts,
         )  # fmt: skip
+        questions = Questions(asking=asking, form=playbook.form, most=course.experiences, rewards=course.rewards)
         mixed = [group for group in groups if len(group) > 1 and (not course.rewards or _both(group))]
         counts["groups"] += len(groups)
         counts["mixed"] += len(mixed)
@@ -237,20 +242,6 @@ class Learner:
 
     def _applied(self, operation: Operation, playbook: Playbook, env: str, number: int, task: str) -> str:
         return operation.op.value if playbook.apply(operation, env, number, task) else "of no lesson"
-
-    def _used(self) -> list[list[int]]:
-        """Calls, prompt and completion tokens of policy and writer."""
-        usages = [model.usage or Usage() for model in (self.policy, self.writer)]
-        return [[usage.calls, usage.prompt_tokens, usage.completion_tokens] for usage in usages]
-
-    def _restore(self, journal: Journal) -> None:
-        """Count what was used before a stop."""
-        known = [entry.facts["used"] for entry in journal.entries.values() if "used" in entry.facts]
-        for at, model in enumerate((self.policy, self.writer)):
-            if known and model.usage is not None:
-                found = max(used[at] for used in known)
-                if found[0] > model.usage.calls:
-                    model.usage.calls, model.usage.prompt_tokens, model.usage.completion_tokens = found
 
 
 def _both(group: Sequence[Episode]) -> bool:

@@ -1,31 +1,18 @@
-"""Asking a writer what the episodes of a group teach; every answer is kept."""
+"""Asking a writer what the episodes of a group teach."""
 
 from __future__ import annotations
 
-import asyncio
-from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from agentgym_rl.data.episode import Episode
-from agentgym_rl.envs.core import Message
-from agentgym_rl.envs.tables import load, parse_json
-from agentgym_rl.rollout.conversation import NoResponse
-from agentgym_rl.rollout.journal import Entry, Journal
+from agentgym_rl.envs.tables import load
+from agentgym_rl.eval.practice.asking import Asking, Unreadable, gathered, json_in, user
 from agentgym_rl.rollout.playbook import Form, Op, Operation
-from agentgym_rl.rollout.seeds import MOST_SEEDS, seed_of
-from agentgym_rl.rollout.texts import Writer
 from agentgym_rl.rollout.transcripts import transcript
 
-T = TypeVar("T")
-
-TRIES = 3
-"""Times that operations are asked for until they can be read."""
-MAX_TOKENS = 1024
-"""Most tokens of an answer."""
-TEMPERATURE = 0.7
 TRANSCRIPT = 12_000
 """Most characters of an attempt that the writer reads; the middle of a longer one is left out."""
 LONGEST = 400
@@ -47,28 +34,16 @@ class Wording:
 WORDING = load(Path(__file__).with_name("wording.toml"), Wording)
 
 
-class Unreadable(ValueError):
-    """An answer that holds no operations."""
-
-
 @dataclass(kw_only=True)
 class Questions:
     """The questions of a step."""
 
-    writer: Writer
-    journal: Journal
+    asking: Asking
     form: Form
     most: int
     """Lessons of a group."""
     rewards: bool
     """Whether the writer is told what was solved."""
-    seed: str
-    free: asyncio.Semaphore
-    """Lets as many through as are asked at once."""
-    used: Callable[[], Any]
-    """Calls and tokens so far, kept with each answer."""
-    counts: Counter[str]
-    """Counted up: ``unanswered``, ``unreadable``."""
 
     async def lessons(self, group: Sequence[Episode], had: Sequence[str]) -> str:
         """What told the good episodes of a group from the bad ones; empty where the writer has no answer.
@@ -84,21 +59,12 @@ class Questions:
             judge=WORDING.judge["rewarded" if self.rewards else "unrewarded"],
             summaries="\n\n".join(f"Attempt {at}:\n{summary}" for at, summary in enumerate(summaries, start=1)),
         )  # fmt: skip
-        return await self._ask(f"contrast {group[0].item_id}", [_user(question)])
+        return await self.asking.ask(f"contrast {group[0].item_id}", [user(question)])
 
     async def operations(self, env: str, group: str, had: Sequence[str], new: str) -> list[Operation]:
-        """How new lessons change a list; none where the answer cannot be read :data:`TRIES` times."""
-        listed = "\n".join(had) or "(empty)"
-        messages = [_user(WORDING.operations.format(env=env, lessons=listed, new=new))]
-        for number in range(1, TRIES + 1):
-            answer = await self._ask(f"operations {group} {number}", messages)
-            try:
-                return read(answer)
-            except Unreadable as error:
-                said: list[Message] = [{"role": "assistant", "content": answer}] if answer else []
-                messages = [*messages[:1], *said, _user(WORDING.again.format(fault=error))]
-        self.counts["unreadable"] += 1
-        return []
+        """How new lessons change a list; none where the answer cannot be read."""
+        question = WORDING.operations.format(env=env, lessons="\n".join(had) or "(empty)", new=new)
+        return await self.asking.readable(f"operations {group}", question, read, WORDING.again) or []
 
     async def _summary(self, episode: Episode, had: Sequence[str]) -> str:
         outcome = f"Outcome: {'solved' if episode.success else 'not solved'}, reward {episode.reward:g}."
@@ -106,25 +72,8 @@ class Questions:
             env=episode.env, lessons="\n".join(had) or "(none)", transcript=_attempt(episode),
             outcome=outcome if self.rewards else "",
         )  # fmt: skip
-        summary = await self._ask(f"summary {episode.item_id} {episode.tags['sample']}", [_user(question)])
+        summary = await self.asking.ask(f"summary {episode.item_id} {episode.tags['sample']}", [user(question)])
         return f"{summary}\n{outcome}" if summary and self.rewards else summary
-
-    async def _ask(self, key: str, messages: Sequence[Message]) -> str:
-        """The answer to a question, asked once; empty where the writer has none."""
-        if key not in self.journal.entries:
-            async with self.free:
-                try:
-                    written = await self.writer.write(
-                        messages, seed=seed_of(self.seed, key) % MOST_SEEDS, temperature=TEMPERATURE,
-                        max_tokens=MAX_TOKENS,
-                    )  # fmt: skip
-                    facts: Mapping[str, Any] = asdict(written)
-                except NoResponse as error:
-                    facts = {"text": "", "said": str(error)}
-            self.journal.add(key, Entry(facts={**facts, "used": self.used()}))
-        text = str(self.journal.entries[key].facts["text"]).strip()
-        self.counts["unanswered"] += not text
-        return text
 
 
 def read(answer: str) -> list[Operation]:
@@ -133,14 +82,7 @@ def read(answer: str) -> list[Operation]:
     Raises:
         Unreadable: there is no JSON list of such objects; says why.
     """
-    answer = answer.rpartition("</think>")[2]
-    start, end = answer.find("["), answer.rfind("]")
-    if not 0 <= start < end:
-        raise Unreadable("there is no JSON list")
-    try:
-        found = parse_json(answer[start : end + 1], "the list")
-    except ValueError as error:
-        raise Unreadable(str(error)) from error
+    found = json_in(answer, "[", "]", "list")
     return [operation for item in found if (operation := _operation(item)) is not None]
 
 
@@ -163,18 +105,3 @@ def _attempt(episode: Episode) -> str:
     """The conversation of an episode to its last observation, without what the model read of a playbook."""
     last = [{"role": "user", "content": turn.observation} for turn in episode.turns[-1:]]
     return transcript([*episode.without_preface, *last], TRANSCRIPT)
-
-
-def _user(text: str) -> Message:
-    return {"role": "user", "content": text.strip()}
-
-
-async def gathered(work: Iterable[Awaitable[T]]) -> list[T]:
-    """All results, in order; where one raises, the others end first."""
-    tasks = [asyncio.ensure_future(each) for each in work]
-    try:
-        return await asyncio.gather(*tasks)
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
