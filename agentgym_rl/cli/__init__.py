@@ -18,7 +18,7 @@ GROUPS = load(Path(__file__).with_name("commands.toml"), dict[str, dict[str, str
 """Modules of this package, each with a function ``command``, by the heading of ``--help``, and an example of each."""
 
 
-_KEYS = {"train", "eval", "learn", "reproduce"}
+_KEYS = {"train", "eval", "learn", "explore", "reproduce"}
 """Commands that take ``key=value``."""
 _MEANT = {"resume": "the command that began a run resumes it", "evaluate": "write eval", "list": "write envs"}
 """Commands that others have, and what does the same here."""

@@ -54,8 +54,11 @@ def written_whole(path: str | Path) -> Iterator[Path]:
 
 
 @contextmanager
-def alone(file: Path) -> Iterator[None]:
+def alone(file: Path, what: Path | None = None) -> Iterator[None]:
     """Inside, no other process is alone with the same file, which is made where there is none.
+
+    Args:
+        what: is written, for the error; by default the file's folder.
 
     Raises:
         ValueError: another process is.
@@ -67,7 +70,9 @@ def alone(file: Path) -> Iterator[None]:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
-            raise ValueError(f"another process writes {file.parent}; wait for it, or choose another out=") from error
+            raise ValueError(
+                f"another process writes {what or file.parent}; wait for it, or choose another out="
+            ) from error
         yield
 
 

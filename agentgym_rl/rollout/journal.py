@@ -88,7 +88,7 @@ class Journal:
             ValueError: ``out`` is a folder; see also :class:`Journal`.
         """
         check_file(out)
-        return cls(out.with_name(f"{out.name}.partial.jsonl"), settings)
+        return cls(beside(out), settings)
 
     def add(self, key: str, entry: Entry) -> None:
         """Keep one more."""
@@ -119,6 +119,11 @@ class Journal:
                 f"{self.path} holds an interrupted command with another {' and '.join(other)}; "
                 "repeat its command to finish it, delete it, or choose another file"
             )
+
+
+def beside(out: Path) -> Path:
+    """Where the journal of a file is."""
+    return out.with_name(f"{out.name}.partial.jsonl")
 
 
 def _whole_rows(path: Path) -> list[dict[str, Any]]:

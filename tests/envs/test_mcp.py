@@ -261,8 +261,16 @@ def test_facts_without_a_server():
     assert env.spec.splits == {"train": (), "test": ()} and "without a server" in env.spec.unavailable["train"]
     with pytest.raises(EnvUnavailable, match="set the options server"):
         asyncio.run(env.reset(Task("mcp", 0)))
-    with pytest.raises(ValueError, match="server and tasks go together"):
-        make("mcp", server="x")
+    with pytest.raises(ValueError, match="tasks needs the option server"):
+        make("mcp", tasks="x")
+
+
+def test_a_server_without_tasks_shows_its_tools():
+    env = make("mcp", server=NOTES)
+    assert [tool.name for tool in env.spec.tools][:2] == ["add_note", "notes"]
+    assert env.spec.unavailable.keys() == {"train", "test"}
+    with pytest.raises(EnvUnavailable, match="without tasks: set the option tasks"):
+        asyncio.run(env.reset(Task("mcp", 0)))
 
 
 def test_unknown_tasks_and_plans(opened, url):

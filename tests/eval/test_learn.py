@@ -1,16 +1,13 @@
 """``agentgym-rl learn`` as it is typed, with a scripted policy and writer behind an API."""
 
-import asyncio
 import json
 import os
 import re
 import signal
 import subprocess
 import sys
-from contextlib import contextmanager
 from dataclasses import fields
 from pathlib import Path
-from threading import Thread
 
 import pytest
 from typer.testing import CliRunner
@@ -25,7 +22,7 @@ from agentgym_rl.rollout.playbook import Op, Operation, Playbook
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "rollout"))
 
-from chat_server import ChatServer
+from chat_server import ChatServer, serving
 
 pytestmark = pytest.mark.usefixtures("toys")
 
@@ -63,21 +60,6 @@ class Scripted(ChatServer):
 
     def asked(self, what):
         return [body for body in self.requests if kind(body) == what]
-
-
-@contextmanager
-def serving(server):
-    """The name of its model, while it runs beside the test."""
-    loop = asyncio.new_event_loop()
-    up = server.up()
-    thread = Thread(target=loop.run_forever, daemon=True)
-    thread.start()
-    try:
-        yield asyncio.run_coroutine_threadsafe(up.__aenter__(), loop).result(10)
-    finally:
-        asyncio.run_coroutine_threadsafe(up.__aexit__(None, None, None), loop).result(10)
-        loop.call_soon_threadsafe(loop.stop)
-        thread.join()
 
 
 def learn(server, *arguments, panel="counter:test:6", policy=None, writer=None):

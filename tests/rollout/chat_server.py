@@ -2,7 +2,8 @@
 
 import asyncio
 import json
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, contextmanager
+from threading import Thread
 
 from aiohttp import web
 
@@ -64,6 +65,21 @@ class ChatServer:
             yield f"openai:some/model@http://127.0.0.1:{self.port}/v1"
         finally:
             await runner.cleanup()
+
+
+@contextmanager
+def serving(server):
+    """The name of its model, while it runs in a thread beside the test."""
+    loop = asyncio.new_event_loop()
+    up = server.up()
+    thread = Thread(target=loop.run_forever, daemon=True)
+    thread.start()
+    try:
+        yield asyncio.run_coroutine_threadsafe(up.__aenter__(), loop).result(10)
+    finally:
+        asyncio.run_coroutine_threadsafe(up.__aexit__(None, None, None), loop).result(10)
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
 
 
 def streamed(message):

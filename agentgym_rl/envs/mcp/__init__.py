@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 ABOUT = "You solve a task with tools."
 MISSING = "without a server: set the options server (a command or URL) and tasks (a file)"
+NO_TASKS = "without tasks: set the option tasks (a file); agentgym-rl explore writes one"
 
 
 class MCP(TextEnv):
@@ -42,7 +43,7 @@ class MCP(TextEnv):
     Args:
         style: wording of the instruction's frame.
         server: command line of a server that talks on standard input and output, or URL of one (streamable HTTP).
-        tasks: file of tasks, :mod:`agentgym_rl.envs.mcp.tasks`.
+        tasks: file of tasks, :mod:`agentgym_rl.envs.mcp.tasks`; without it only the tools are known.
         instruction: precedes the list of tools.
         variables: environment variables of the server's process, beside ``PATH``, ``HOME`` and the like.
         folder: working folder of the server's process.
@@ -73,14 +74,14 @@ class MCP(TextEnv):
         success_above: float = 0.99,
     ) -> None:
         super().__init__(style)
-        if (server is None) != (tasks is None):
-            raise ValueError("mcp's options server and tasks go together: give both")
-        self._tasks: Sequence[McpTask] = ()
+        if server is None and tasks is not None:
+            raise ValueError("mcp's option tasks needs the option server: give both")
+        self._tasks: Sequence[McpTask] = () if tasks is None else read_tasks(tasks)
+        self._missing = MISSING if server is None else NO_TASKS
         tools: tuple[Tool, ...] = (FINISH,)
-        if server is not None and tasks is not None:
+        if server is not None:
             with needs("environment 'mcp'", "mcp"):
                 from agentgym_rl.envs.mcp.connection import Server, offered
-            self._tasks = read_tasks(tasks)
             pairs = tuple(sorted((variables or {}).items()))
             self._server = Server(server, pairs, folder, timeout, start_timeout)
             tools = _with_finish(offered(self._server), server)
@@ -100,7 +101,7 @@ class MCP(TextEnv):
             replayable=False,
             extra="mcp",
             licence="the server's",
-            unavailable={} if self._tasks else dict.fromkeys(splits, MISSING),
+            unavailable={} if self._tasks else dict.fromkeys(splits, self._missing),
         )
         self._connection: Connection | None = None
         self._task: McpTask
@@ -125,7 +126,7 @@ class MCP(TextEnv):
         except Refused as error:
             return Step(Observation(wording.refused(str(error), self.style)), 0.0, False, info={"invalid": True})
         if name == FINISH.name:
-            reward = await self._task.reward(Outcome(arguments["answer"], tuple(self._calls), self._ask))
+            reward = await self._task.reward(Outcome(arguments["answer"], tuple(self._calls), self.ask))
             text = wording.result(str(arguments["answer"]), self.style)
             return Step(Observation(text), reward, terminated=True, info={"invalid": False, "raw_reward": reward})
         self._in_episode = False  # until the server has answered: a step is never repeated
@@ -141,6 +142,11 @@ class MCP(TextEnv):
         if connection is not None:
             await connection.close()
 
+    @property
+    def tasks(self) -> Sequence[McpTask]:
+        """Those of the file, by index."""
+        return self._tasks
+
     def goal(self, task: Task) -> str:
         return self._find(task).instruction
 
@@ -153,7 +159,8 @@ class MCP(TextEnv):
             raise OracleUnavailable(f"{task} has no plan")
         return [to_command(self._spec.tools, name, arguments) for name, arguments in plan]
 
-    async def _ask(self, name: str, arguments: Mapping[str, Any]) -> Any:
+    async def ask(self, name: str, arguments: Mapping[str, Any]) -> Any:
+        """The result, as JSON or text, of a call beside the agent's, in the same session."""
         assert self._connection is not None
         return (await self._connection.call(name, arguments)).value
 
@@ -163,7 +170,7 @@ class MCP(TextEnv):
     def _find(self, task: Task) -> McpTask:
         index = self._index(task)
         if not self._tasks:
-            raise EnvUnavailable(f"mcp has no tasks {MISSING}")
+            raise EnvUnavailable(f"mcp has no tasks {self._missing}")
         if not 0 <= index < len(self._tasks):
             raise TaskNotFound(f"mcp has no task {index}: valid are 0 to {len(self._tasks) - 1}")
         return self._tasks[index]

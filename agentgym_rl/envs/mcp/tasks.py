@@ -91,7 +91,7 @@ def _read(path: Path, changed: int, size: int) -> tuple[McpTask, ...]:
     tasks = []
     for number, line in enumerate(read_jsonl(path), start=1):
         try:
-            tasks.append(_task(line, path.parent))
+            tasks.append(task_of(line, path.parent))
         except (ValueError, TypeError, KeyError) as error:
             raise ValueError(f"{path}:{number}: {error}") from error
     if not tasks:
@@ -99,7 +99,12 @@ def _read(path: Path, changed: int, size: int) -> tuple[McpTask, ...]:
     return tuple(tasks)
 
 
-def _task(line: Any, folder: Path) -> McpTask:
+def task_of(line: Any, folder: Path) -> McpTask:
+    """The task of one line of a file in a folder.
+
+    Raises:
+        ValueError: it is none; names the fault.
+    """
     if not isinstance(line, dict):
         raise ValueError("a task is a JSON object")
     if unknown := sorted(line.keys() - KEYS):

@@ -68,6 +68,13 @@ def result(text: str, style: Style) -> str:
     return text if style == "compact" else f"Observation: {text}\nGive me one action."
 
 
+def result_in(observation: str, style: str) -> str:
+    """The result in an observation of :func:`result`."""
+    if style == "compact":
+        return observation
+    return observation.removeprefix("Observation: ").removesuffix("\nGive me one action.")
+
+
 def refused(message: str, style: Style) -> str:
     """The reason why a call was refused."""
     return result(f"invalid: {message}" if style == "compact" else f"ERROR | {message}", style)

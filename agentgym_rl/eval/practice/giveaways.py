@@ -20,10 +20,10 @@ _SPELT = re.compile(r"\b(\w) (?=\w\b)")
 class Giveaways:
     """The words of goals and answers, which no sentence may have all at once."""
 
-    goals: tuple[frozenset[str], ...]
+    goals: tuple[frozenset[str], ...] = ()
     """Of each task its goal's words; without numbers, and marks such as ``619c3cea``, where the others tell it from
     other goals. Nothing where all tasks have one goal."""
-    answers: tuple[frozenset[str], ...]
+    answers: tuple[frozenset[str], ...] = ()
     """Of each task with an oracle the words of the last command that no command of another task has."""
 
     @classmethod

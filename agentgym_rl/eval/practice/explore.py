@@ -1,0 +1,324 @@
+"""Tasks for a world that has none: curious episodes, tasks written backwards for what happened, done again and judged.
+
+After Learn-by-interact (arXiv 2501.10893) and CuES (arXiv 2512.01311); see :mod:`.backward`. Curiosity is told: an
+explorer begins with one of the tools that were used least, and reads which tasks are known.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, TypeVar
+
+from agentgym_rl.data.files import write_jsonl
+from agentgym_rl.envs.core import EnvError, Task
+from agentgym_rl.envs.hosts import LocalHost
+from agentgym_rl.envs.mcp import MCP
+from agentgym_rl.envs.mcp.tasks import Call, McpTask
+from agentgym_rl.envs.splits import fingerprint
+from agentgym_rl.envs.tools import Tool
+from agentgym_rl.envs.tooluse.tool import FINISH
+from agentgym_rl.eval.evaluation.rules import Rules
+from agentgym_rl.eval.practice import backward
+from agentgym_rl.eval.practice.asking import Asking, gathered
+from agentgym_rl.eval.practice.backward import WORDING, Idea, Made
+from agentgym_rl.eval.practice.giveaways import Giveaways, words
+from agentgym_rl.eval.practice.replay import Differs, replay
+from agentgym_rl.eval.practice.spending import Spending
+from agentgym_rl.rollout.journal import Entry, Journal
+from agentgym_rl.rollout.loop import close
+from agentgym_rl.rollout.policies import Policy
+from agentgym_rl.rollout.runner import PATIENCE, Job, episodes_of, failures, run_jobs
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+ENV = MCP.name
+ROUND = 16
+"""Episodes that are told of the same known tasks."""
+FLAT_ROUNDS = 2
+"""Rounds in a row without a new task after which exploring ends."""
+TOLD = 10
+"""Most known tasks that an explorer is told of."""
+
+
+class NothingFound(ValueError):
+    """No task counts."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exploration:
+    """What is explored, and how."""
+
+    rules: Rules
+    """Their options name the server, and no tasks."""
+    tools: Sequence[Tool]
+    policy: str
+    writer: str
+    given: Sequence[McpTask] = ()
+    """Tasks that there are, such as those of a panel. Nobody is told of them, and none is written again."""
+    giveaways: Giveaways = field(default_factory=Giveaways)
+    """Theirs."""
+    tasks: int = 50
+    """Tasks to write."""
+    rollouts: int = 200
+    """Most episodes."""
+    ideas: int = 3
+    """Most tasks of an episode."""
+    test: float = 0.2
+    """Share of the episodes whose tasks are of the split ``test``."""
+    temperature: float = 1.0
+    seed: int = 0
+    min_counted: float = 0.95
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON types of what decides which tasks are found; more of them are found by going on."""
+        keys = ("policy", "writer", "ideas", "test", "temperature", "seed")
+        return {
+            **{key: getattr(self, key) for key in keys},
+            "rules": self.rules.to_dict(),
+            "tasks that there are": fingerprint("\n".join(task.instruction for task in self.given), 12),
+        }
+
+    def split(self, rollout: int) -> str:
+        """Of the tasks of an episode: all of one, so that two splits share no episode."""
+        return "test" if int((rollout + 1) * self.test) > int(rollout * self.test) else "train"
+
+
+@dataclass(slots=True)
+class Explored:
+    """What came of it so far."""
+
+    lines: list[dict[str, Any]] = field(default_factory=list)
+    """Of the file of tasks."""
+    counts: Counter[str] = field(default_factory=Counter)
+    """Episodes (``rollouts``), tasks that were written (``ideas``), and why others do not count."""
+    uses: Counter[str] = field(default_factory=Counter)
+    """Calls that each tool has carried out."""
+    flat: int = 0
+    """Rounds in a row without a new task."""
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A task that may come to count."""
+
+    rollout: int
+    number: int
+    """Among the ideas of the episode."""
+    idea: Idea
+    calls: Sequence[Made]
+
+    @property
+    def key(self) -> str:
+        return f"{self.rollout} {self.number}"
+
+    @property
+    def marks(self) -> frozenset[str]:
+        """See :func:`_marks`."""
+        return _marks(self.idea.instruction, [(call.name, call.arguments) for call in self.idea.of(self.calls)])
+
+
+@dataclass(kw_only=True)
+class Explorer:
+    """Explores a server; the same call goes on where it was stopped, and asks nothing twice."""
+
+    exploration: Exploration
+    policy: Policy
+    writer: Policy
+    out: Path
+    concurrency: int = 1
+    progress: Callable[[str, int, int], None] = lambda what, done, total: None
+    """Called with what is done, how many of it, and of how many."""
+
+    async def run(self) -> Explored:
+        """Write the file.
+
+        Raises:
+            NothingFound: there is no task to write; the journal stays.
+            ValueError: a model refused, ``max_cost`` is spent, or the journal beside the file has other settings.
+            EnvError: too few episodes count, or a model does not answer any more.
+        """
+        asked, spending = self.exploration, Spending((self.policy, self.writer))
+        with Journal.beside(self.out, asked.to_dict()) as self._journal, TemporaryDirectory() as folder:
+            spending.restore(self._journal)
+            self._spending, self._found, self._host = spending, Explored(), LocalHost()
+            self._known = {mark for task in asked.given for mark in _marks(task.instruction, task.plan)}
+            self._asking = Asking(
+                writer=self.writer, journal=self._journal, seed=f"{asked.seed}", concurrency=self.concurrency,
+                used=spending.used, counts=self._found.counts,
+            )  # fmt: skip
+            try:
+                while self._goes_on:
+                    await self._round(Path(folder))
+            finally:
+                spending.keep(self._journal)
+                await self._host.close()
+        if not self._found.lines:
+            raise NothingFound(self._why)
+        del self._found.lines[asked.tasks :]
+        write_jsonl(self.out, self._found.lines)
+        self._journal.delete()
+        return self._found
+
+    @property
+    def _goes_on(self) -> bool:
+        asked, found = self.exploration, self._found
+        unfinished = len(found.lines) < asked.tasks and found.counts["rollouts"] < asked.rollouts
+        return unfinished and found.flat < FLAT_ROUNDS
+
+    async def _round(self, folder: Path) -> None:
+        """Some episodes, and the tasks that come of them."""
+        asked, found = self.exploration, self._found
+        first, before = found.counts["rollouts"], len(found.lines)
+        rollouts = range(first, min(first + ROUND, asked.rollouts))
+        file = folder / f"{first}.jsonl"
+        write_jsonl(file, [self._curious(rollout) for rollout in rollouts])
+        options = {**asked.rules.session_options(ENV), "tasks": str(file)}
+        episodes = await self._episodes(rollouts, options)
+        found.counts["rollouts"] += len(rollouts)
+        found.uses.update(call.name for _, calls in episodes for call in calls)
+        written = await self._each("episodes read", episodes, self._written)
+        candidates = [each for ideas in written for each in ideas if self._passes(each)]
+        lines = await self._each("tasks done again", candidates, lambda each: self._again(each, options))
+        stood = [(each, line) for each, line in zip(candidates, lines, strict=True) if line is not None]
+        exact = await self._each("tasks judged", [candidate for candidate, _ in stood], self._exact)
+        for at, (candidate, line) in enumerate(stood):
+            if exact[at] and self._new(candidate):
+                self._known |= candidate.marks
+                found.lines.append({**line, "split": asked.split(candidate.rollout)})
+        found.flat = 0 if len(found.lines) > before else found.flat + 1
+
+    def _curious(self, rollout: int) -> dict[str, Any]:
+        """The task of an episode: to begin with a tool, and to do something new."""
+        asked, found = self.exploration, self._found
+        tools = sorted((tool.name for tool in asked.tools if tool is not FINISH), key=lambda name: found.uses[name])
+        tool, split = tools[rollout % ROUND % len(tools)], asked.split(rollout)
+        near = [
+            line["instruction"]
+            for line in found.lines
+            if line["split"] == split and any(name == tool for name, _ in line["plan"])
+        ]
+        done = WORDING.done.format(instructions=" | ".join(near[-TOLD:])) if near else ""
+        return {"instruction": WORDING.curious.format(tool=tool) + done, "check": {"answer": ""}}
+
+    async def _episodes(self, rollouts: range, options: Mapping[str, Any]) -> list[tuple[int, list[Made]]]:
+        """Number and calls of each episode that counts and made some."""
+        asked, first = self.exploration, rollouts.start
+        jobs = [Job(Task(ENV, rollout - first), rollout) for rollout in rollouts]
+        entries = await run_jobs(
+            jobs, episodes_of(self.policy, asked.rules.of_env, used=self._spending.used), self._host,
+            lambda _: options, journal=self._journal, concurrency=self.concurrency, patience=PATIENCE,
+            progress=lambda done, total: self.progress("episodes", first + done, first + total),
+        )  # fmt: skip
+        failures(entries, asked.min_counted, self._journal)
+        style = asked.rules.settings.style.value
+        made = [
+            (job.sample, backward.made(entry.episode, asked.tools, style))
+            for job, entry in zip(jobs, entries, strict=True)
+            if entry.counts and entry.episode is not None
+        ]
+        return [(rollout, calls) for rollout, calls in made if calls]
+
+    async def _written(self, episode: tuple[int, list[Made]]) -> list[Candidate]:
+        """The tasks that the writer has for an episode."""
+        (rollout, calls), asked = episode, self.exploration
+        ideas = await self._asking.readable(
+            f"backward {rollout}", backward.question(calls, asked.tools, asked.ideas),
+            lambda answer: backward.read(answer, len(calls)), WORDING.again,
+        )  # fmt: skip
+        return [Candidate(rollout, number, idea, calls) for number, idea in enumerate(ideas or ())]
+
+    def _passes(self, candidate: Candidate) -> bool:
+        """Whether nothing speaks against a task before it is done again."""
+        asked, counts, said = self.exploration, self._found.counts, candidate.idea.instruction
+        counts["ideas"] += 1
+        fault = "too many" if candidate.number >= asked.ideas else ""
+        fault = fault or backward.fault(candidate.idea, [tool.name for tool in asked.tools])
+        if not fault and (asked.giveaways.of_goal(said) or asked.giveaways.of_answer(said)):
+            fault = "of a task that there is"
+        if fault:
+            counts[fault] += 1
+        return not fault and self._new(candidate)
+
+    def _new(self, candidate: Candidate) -> bool:
+        """Whether no other task asks the same, or is solved by the same calls."""
+        twice = bool(candidate.marks & self._known)
+        self._found.counts["twice"] += twice
+        return not twice
+
+    async def _again(self, candidate: Candidate, options: Mapping[str, Any]) -> dict[str, Any] | None:
+        """The line of a task, where it can be done again."""
+        key = f"replay {candidate.key}"
+        if key not in self._journal.entries:
+            retries = self.exploration.rules.settings.retries
+            self._journal.add(key, Entry(facts=await self._replayed(candidate, options, retries)))
+        facts = self._journal.entries[key].facts
+        line: dict[str, Any] | None = facts["line"]
+        if line is None:
+            self._found.counts[facts["fault"]] += 1
+        return line
+
+    async def _replayed(self, candidate: Candidate, options: Mapping[str, Any], retries: int) -> dict[str, Any]:
+        settings = self.exploration.rules.of_env(ENV)
+        env = self._host.open(ENV, options)
+        assert isinstance(env, MCP)
+        try:
+            line = await replay(env, Task(ENV, 0), candidate.idea, candidate.calls, settings)
+            return {"line": line, "fault": ""}
+        except Differs as difference:
+            return {"line": None, "fault": str(difference)}
+        except EnvError:
+            if not retries:
+                raise
+        finally:
+            await close(env, settings.step_seconds)
+        return await self._replayed(candidate, options, retries - 1)
+
+    async def _exact(self, candidate: Candidate) -> bool:
+        """Whether the writer, who does not know that it wrote it, finds that the instruction asks for what was done."""
+        question = backward.judgement(candidate.idea, candidate.calls, self.exploration.tools)
+        exact = await self._asking.readable(f"judge {candidate.key}", question, backward.read_judgement, WORDING.again)
+        self._found.counts["not exact"] += exact is False
+        return bool(exact)
+
+    async def _each(self, what: str, items: Sequence[T], work: Callable[[T], Awaitable[R]]) -> list[R]:
+        """The work on each item, in order; so much at once."""
+        free, done = asyncio.Semaphore(self.concurrency), 0
+
+        async def one(item: T) -> R:
+            nonlocal done
+            async with free:
+                result = await work(item)
+            done += 1
+            self.progress(what, done, len(items))
+            return result
+
+        return await gathered(one(item) for item in items)
+
+    @property
+    def _why(self) -> str:
+        found = self._found
+        reasons = ", ".join(f"{number} {name}" for name, number in refused(found.counts).items())
+        return (
+            f"{self.out} is not written: no task of {found.counts['ideas']} counts ({reasons or 'none was written'}) "
+            f"after {found.counts['rollouts']} episodes; another policy or writer may find some, and with a greater "
+            "rollouts= the same command goes on"
+        )
+
+
+def refused(counts: Mapping[str, int]) -> dict[str, int]:
+    """Why tasks do not count, and how many."""
+    return {name: number for name, number in counts.items() if number and name not in ("rollouts", "ideas")}
+
+
+def _marks(instruction: str, plan: Iterable[Call]) -> frozenset[str]:
+    """What tells a task from others: the words of its instruction, and its calls."""
+    calls = [[name, arguments] for name, arguments in plan if name != FINISH.name]
+    way = [json.dumps(calls, sort_keys=True)] if calls else []
+    return frozenset([" ".join(sorted(words(instruction))), *way])
