@@ -164,7 +164,9 @@ def _whole(config: DictConfig, kind: type[R]) -> R:
 
 def _check(key: str, kind: type[Rollouts]) -> None:
     """Raises ValueError: the key is unknown; names the nearest one, and all."""
-    known = [*(field.name for field in fields(kind) if field.name != "options"), "options"]
+    first, names = [*_SUCH_AS], [field.name for field in fields(kind)]
+    known = [*(name for name in first if name in names), *(name for name in names if name not in (*first, "options"))]
+    known.append("options")
     root = key.partition(".")[0]
     if key in KEYS.eval:
         raise ValueError(f"{key} is AgentGym-RL's; here: {KEYS.eval[key]}")

@@ -128,7 +128,10 @@ def test_help_names_every_key():
         ([], "panel= is missing, such as panel=textcraft:test:50"),
         (["panel=counter:test"], "policy= is missing, such as policy=oracle"),
         (["panel"], "'panel' is not KEY=VALUE"),
-        (["panel=counter:test", "polcy=oracle"], "'polcy'; did you mean policy=.; known are panel, policy, samples"),
+        (
+            ["panel=counter:test", "polcy=oracle"],
+            "'polcy'; did you mean policy=.; known are panel, policy, temperature",
+        ),
         (["panel=counter:test", "policy.name=oracle"], "unknown key 'policy.name'"),
         (["data.path=AgentEval/maze"], "data.path is AgentGym-RL's; here: panel=, the file of item ids"),
         (["panel=counter:test", "panel=counter:train", "policy=oracle"], "panel= is given twice"),

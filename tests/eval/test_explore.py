@@ -267,6 +267,7 @@ def test_a_writer_that_is_down_ends_it_and_a_greater_cost_goes_on(url):
     assert explore(server, url, "price=1000,1000", "max_cost=9", "concurrency=1").exit_code == 0
 
 
+@pytest.mark.slow
 def test_a_process_for_each_session():
     number = {"instruction": "Which number has it?", "calls": [4], "answer": 7}
     done = explore(Scripted([COUNT, number]), NOTES, "rollouts=1")
