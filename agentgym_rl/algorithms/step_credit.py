@@ -127,9 +127,7 @@ def returned(group: Sequence[Episode], gamma: float) -> OfTurns:
 
 
 def compared(
-    values: Sequence[Sequence[float]],
-    keys: Sequence[Sequence[Hashable]],
-    by: Callable[[list[float]], Sequence[float]],
+    values: Sequence[Sequence[float]], keys: Sequence[Sequence[Hashable]], by: Callable[[list[float]], Sequence[float]]
 ) -> OfTurns:
     """What ``by`` makes of the values of all turns with the same key."""
     members: dict[Hashable, list[tuple[int, int]]] = {}

@@ -17,11 +17,7 @@ from agentgym_rl.rollout.settings import Style
 
 R = TypeVar("R", bound="Rollouts")
 
-_SUCH_AS = {
-    "panel": "textcraft:test:50",
-    "policy": "oracle",
-    "writer": "openai:gpt-4o-mini@https://api.openai.com/v1",
-}
+_SUCH_AS = {"panel": "textcraft:test:50", "policy": "oracle", "writer": "openai:gpt-4o-mini@https://api.openai.com/v1"}
 _LISTS = ("price", "writer_price", "without")
 
 

@@ -22,11 +22,7 @@ class Aggregation(StrEnum):
 
 
 def token_weights(
-    own: Sequence[float],
-    episodes: Sequence[str],
-    updates: Sequence[int],
-    aggregation: Aggregation,
-    longest: int,
+    own: Sequence[float], episodes: Sequence[str], updates: Sequence[int], aggregation: Aggregation, longest: int
 ) -> list[float]:
     """The weight of each of the model's own tokens of a row in the loss of its update, one number a row.
 

@@ -106,10 +106,7 @@ def _with_own_path(begin: Callable[..., None]) -> Callable[..., None]:
 
 TRANSFER = "verl.workers.rollout.vllm_rollout.bucketed_weight_transfer"
 
-ON_CPU: dict[str, Callable[[ModuleType], None]] = {
-    "verl.utils.distributed": process_group,
-    TRANSFER: weight_receiver,
-}
+ON_CPU: dict[str, Callable[[ModuleType], None]] = {"verl.utils.distributed": process_group, TRANSFER: weight_receiver}
 EVERYWHERE: dict[str, Callable[[ModuleType], None]] = {
     "verl.workers.engine.fsdp.transformer_impl": fsdp_engines,
     "verl.utils.model": value_head,

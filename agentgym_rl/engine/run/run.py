@@ -10,16 +10,7 @@ from itertools import groupby
 from operator import attrgetter
 from typing import Any
 
-from agentgym_rl.algorithms.base import (
-    Algorithm,
-    Keep,
-    Metrics,
-    Needs,
-    Plan,
-    Request,
-    Rollout,
-    Weights,
-)
+from agentgym_rl.algorithms.base import Algorithm, Keep, Metrics, Needs, Plan, Request, Rollout, Weights
 from agentgym_rl.algorithms.losses.base import Loss
 from agentgym_rl.algorithms.losses.cross_entropy import CrossEntropy
 from agentgym_rl.algorithms.model import POLICY

@@ -201,10 +201,7 @@ def _common(run: Resolved, model_path: str, run_dir: Path) -> dict[str, Any]:
         "trainer.project_name": config.logger.project,
         "trainer.experiment_name": config.name,
         "trainer.logger": [],
-        "trainer.v1.agentgym": {
-            "fewest_samples": wanted.samples_per_task,
-            "verify_sync": engine.verify_sync.value,
-        },
+        "trainer.v1.agentgym": {"fewest_samples": wanted.samples_per_task, "verify_sync": engine.verify_sync.value},
         "trainer.v1.sampler.custom_sampler.path": f"pkg://{PACKAGE}.verl.buffer",
         "reward.num_workers": 0,  # episodes bring their reward
         "transfer_queue.enable": True,
