@@ -60,14 +60,13 @@ def _unused(run: Resolved) -> Iterator[Unused]:
     yield from _of_rollouts(config)
     yield from _of_engine(config)
     if not config.model.lora_rank:
-        for key in ("lora_alpha", "target_modules"):
-            yield Unused(f"model.{key}", "model.lora_rank=0 trains all weights")
+        yield from _all("model", "model.lora_rank=0 trains all weights", "lora_alpha", "target_modules")
     if run.needs.critic is None:
         yield Unused("verl.critic", f"algorithm={config.algorithm.name} has no critic", in_recipes=False)
     if run.needs.writer is None:
-        yield from _of_writer(f"algorithm={config.algorithm.name} asks no writer", "policy")
+        yield Unused("writer.policy", f"algorithm={config.algorithm.name} asks no writer")
     if config.writer.policy is None:
-        yield from _of_writer("there is no writer", "concurrency", "price", "max_cost", "per_minute")
+        yield from _all("writer", "there is no writer", "concurrency", "price", "max_cost", "per_minute")
     learns = run.learns_from_demonstrations
     yield from _of_run(config, learns)
     for name in config.envs:
@@ -79,8 +78,9 @@ def _unused(run: Resolved) -> Iterator[Unused]:
         yield Unused(f"mixture.{key}", why, in_recipes=environments > 1)
 
 
-def _of_writer(why: str, *keys: str) -> Iterator[Unused]:
-    return (Unused(f"writer.{key}", why) for key in keys)
+def _all(block: str, why: str, *keys: str, in_recipes: bool = True) -> Iterator[Unused]:
+    """Some keys of a block, for the same reason."""
+    return (Unused(f"{block}.{key}", why, in_recipes) for key in keys)
 
 
 def _of_rollouts(config: Config) -> Iterator[Unused]:
@@ -90,8 +90,7 @@ def _of_rollouts(config: Config) -> Iterator[Unused]:
     if rollout.context != "summary":
         yield Unused("rollout.notes_tokens", f"rollout.context={rollout.context} asks for no notes")
     if rollout.context == "recent" and config.algorithm.policy_gradient is not None:
-        why = "rollout.context=recent has observations in prompts alone"
-        yield Unused("algorithm.observation_weight", why)
+        yield Unused("algorithm.observation_weight", "rollout.context=recent has observations in prompts alone")
     if rollout.exemplars is None:
         yield Unused("rollout.nearest", "there are no rollout.exemplars")
     if config.algorithm.online is None:
@@ -100,13 +99,11 @@ def _of_rollouts(config: Config) -> Iterator[Unused]:
 
 
 def _of_engine(config: Config) -> Iterator[Unused]:
-    engine = config.engine
+    engine, ahead = config.engine, ("ahead", "stragglers", "max_staleness")
     if engine.mode is Mode.SYNC:
-        for key in ("ahead", "stragglers", "max_staleness"):
-            yield Unused(f"engine.{key}", "engine.mode=sync rolls out each step before it learns from it")
+        yield from _all("engine", "engine.mode=sync rolls out each step before it learns from it", *ahead)
     elif config.algorithm.policy_gradient is None:
-        for key in ("ahead", "stragglers", "max_staleness"):
-            yield Unused(f"engine.{key}", f"algorithm={config.algorithm.name} rolls out nothing ahead of its step")
+        yield from _all("engine", f"algorithm={config.algorithm.name} rolls out nothing ahead of its step", *ahead)
     elif engine.stragglers is Stragglers.WAIT:
         yield Unused("engine.max_staleness", "engine.stragglers=wait takes every step's own tasks")
     if engine.mode is not Mode.SYNC:
@@ -119,8 +116,7 @@ def _of_engine(config: Config) -> Iterator[Unused]:
         yield Unused("engine.attention", "engine.device=cpu computes attention row by row")
         yield Unused("engine.gradient_checkpointing", "engine.device=cpu keeps activations")
         yield Unused("engine.compile", "engine.device=cpu compiles nothing")
-        yield Unused("engine.gpu_gib", "engine.device=cpu has no GPU")
-        yield Unused("engine.memory", "engine.device=cpu has no GPU")
+        yield from _all("engine", "engine.device=cpu has no GPU", "gpu_gib", "memory")
     else:
         yield Unused("engine.kv_cache_gib", f"engine.device={engine.device} has engine.memory_fraction")
         yield Unused("engine.threads", f"engine.device={engine.device} does not compute with threads")
@@ -129,19 +125,18 @@ def _of_engine(config: Config) -> Iterator[Unused]:
 
 def _of_run(config: Config, learns: bool) -> Iterator[Unused]:
     if not config.cloning.epochs:
-        for key in (
+        keys = [
             "lr",
             "optimizer",
             "mix_file",
             "mix_share",
-            *(() if config.run.control else ("mini_batch_trajectories",)),
-        ):
-            yield Unused(f"cloning.{key}", "cloning.epochs=0 skips cloning", in_recipes=False)
+            *([] if config.run.control else ["mini_batch_trajectories"]),
+        ]
+        yield from _all("cloning", "cloning.epochs=0 skips cloning", *keys, in_recipes=False)
     if config.cloning.mix_file is None:
         yield Unused("cloning.mix_share", "cloning.mix_file=null mixes nothing in")
     if not learns:
-        for key in ("observation_weight", "learn_invalid"):
-            yield Unused(f"cloning.{key}", UNLEARNED, in_recipes=False)
+        yield from _all("cloning", UNLEARNED, "observation_weight", "learn_invalid", in_recipes=False)
     for key, why in config.cloning.optimizer.unused("cloning.optimizer").items():
         yield Unused(f"cloning.optimizer.{key}", why)
     if config.algorithm.online is None:
@@ -163,9 +158,8 @@ def _of_env(config: Config, name: str, learns: bool) -> Iterator[Unused]:
     if env.demonstrations_file is not None:
         yield Unused(f"{place}.demonstrations", f"{place}.demonstrations_file is cloned", in_recipes=False)
     if config.algorithm.online is None:
-        for key in ("share", "curriculum"):
-            why = f"algorithm={config.algorithm.name} has no training episodes"
-            yield Unused(f"{place}.{key}", why, in_recipes=False)
+        why = f"algorithm={config.algorithm.name} has no training episodes"
+        yield from _all(place, why, "share", "curriculum", in_recipes=False)
     if env.share and [other for other in config.envs.values() if other.share] == [env]:
         yield Unused(f"{place}.share", "no other environment has a share", in_recipes=False)
     if env.share and not mixtures()[config.mixture.type].uses_given_shares:
