@@ -90,7 +90,7 @@ class TextGym(gymnasium.Env):  # type: ignore[misc]
         drawn = self.indices[int(self.np_random.integers(len(self.indices)))]
         task = given.pop("task", None) or Task(self.session.spec.name, drawn)
         if given:
-            raise ValueError(f"reset has no option {sorted(given)[0]!r}; its option is 'task'")
+            raise ValueError(f"reset has no option {min(given)!r}; its option is 'task'")
         self._turns = 0
         self._seen = self.session.reset(task)
         told = {"task": str(task), "goal": self.session.goal(task), "instruction": self.session.instruction}

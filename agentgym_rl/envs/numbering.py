@@ -32,8 +32,6 @@ def digests(env: TextEnv) -> dict[str, str]:
     """
     by_split, base = {}, base_name(env.spec.name)
     for split, indices in env.spec.splits.items():
-        lines = [str(len(indices))]
-        for task in (Task(env.spec.name, indices[at]) for at in (0, -1)):
-            lines.append(facts(env, task, str(Task(base, task.index))))
-        by_split[split] = fingerprint("\n".join(lines), 12)
+        ends = [facts(env, Task(env.spec.name, index), str(Task(base, index))) for index in (indices[0], indices[-1])]
+        by_split[split] = fingerprint("\n".join([str(len(indices)), *ends]), 12)
     return by_split

@@ -155,9 +155,8 @@ def _limits() -> list[int]:
         top, name = (GROUPS, "memory.max") if number == "0" else (GROUPS / "memory", "memory.limit_in_bytes")
         if number == "0" or controllers == "memory":
             own = top / path.lstrip("/")
-            for folder in (own, *own.parents):
-                if (file := folder / name).is_file() and (limit := file.read_text().strip()).isdigit():
-                    found.append(int(limit))
+            limits = [(folder / name).read_text() for folder in (own, *own.parents) if (folder / name).is_file()]
+            found += [int(limit) for limit in limits if limit.strip().isdigit()]
     return found
 
 

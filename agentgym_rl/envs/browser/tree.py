@@ -197,9 +197,8 @@ def _walk(nodes: Sequence[Node]) -> Iterator[tuple[Node, int, str]]:
             yield node, depth, within
         deeper = shown and (name.strip() != "" or role not in _NAMELESS)
         inner = f"{name} {_value(node, 'value')}" if deeper and role != "RootWebArea" else within
-        for child in reversed(node.get("childIds", ())):
-            if child in by_id:
-                stack.append((by_id[child], depth + deeper, inner))
+        children = [child for child in reversed(node.get("childIds", ())) if child in by_id]
+        stack += [(by_id[child], depth + deeper, inner) for child in children]
 
 
 def _value(node: Node, key: str) -> Any:
