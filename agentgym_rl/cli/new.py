@@ -45,7 +45,9 @@ def command(
         text = (SKELETONS / skeleton).read_text(encoding="utf-8")
         write_text(file, text.replace("Skeleton", title).replace("skeleton", name))
     typer.echo(f"written: {', '.join(map(str, files))}; next:")
-    for line in [f"pytest test_{name}.py", *_uses(kind, f"./{name}.py:{title}")]:
+    place = f"./{name}.py:{title}"
+    checked = [f"agentgym-rl check {place}"] if kind is Kind.ENV else []
+    for line in [f"pytest test_{name}.py", *checked, f"agentgym-rl train experiment=smoke {kind}={place}"]:
         typer.echo(f"  {line}")
 
 
@@ -54,8 +56,3 @@ def _taken(kind: Kind) -> Container[str]:
     if kind is Kind.ENV:
         return available()
     return entry_points(group="agentgym_rl.algorithms" if kind is Kind.ALGORITHM else "agentgym_rl.curricula").names
-
-
-def _uses(kind: Kind, place: str) -> list[str]:
-    checked = [f"agentgym-rl check {place}"] if kind is Kind.ENV else []
-    return [*checked, f"agentgym-rl train experiment=smoke {kind}={place}"]

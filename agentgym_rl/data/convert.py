@@ -77,14 +77,10 @@ def _records(entry: Any, env: str | None) -> list[Record]:
     task = entries.item_id(entry)
     task = _item_id(entry.get("id") if pair and task is None else task, env)
     if pair:
-        sides = (("chosen", True), ("rejected", False))
-        return [Record(agenttraj.decode(_side(entry, side, task)), success=good) for side, good in sides]
+        prompt = {"item_id": task, "prompt": entry.get("prompt")}  # as TRL writes it
+        sides = ((entry.get("chosen"), True), (entry.get("rejected"), False))
+        return [Record(agenttraj.decode({**prompt, "completion": side}), success=good) for side, good in sides]
     return [_inferred(agenttraj.decode(entry if task is None else {**entry, "item_id": task}), reward, success)]
-
-
-def _side(pair: Mapping[str, Any], side: str, item_id: str) -> dict[str, Any]:
-    """One response to a prompt, as TRL writes it."""
-    return {"item_id": item_id, "prompt": pair.get("prompt"), "completion": pair.get(side)}
 
 
 def _item_id(given: Any, env: str | None) -> Any:

@@ -219,7 +219,9 @@ class EpisodeStore:
         """The episodes of a row group; those read last are kept."""
         key = (path, self._seen[path][0], group)
         if self._last[0] != key:
-            self._last = (key, _read_group(path, group))
+            with parquet_file(path) as opened:
+                parts = batches(path, opened, ["episode"], [group])
+                self._last = (key, [text for part in parts for text in part.column(0).to_pylist()])
         return self._last[1]
 
 
@@ -259,11 +261,6 @@ def _placed(name: str, listings: Sequence[Table]) -> Table:
     names = pyarrow.array([name] * len(table), pyarrow.string())
     rows = pyarrow.array(range(len(table)), pyarrow.int32())
     return table.append_column("file", names).append_column("row", rows).cast(_schema())
-
-
-def _read_group(path: Path, group: int) -> list[str]:
-    with parquet_file(path) as opened:
-        return [text for batch in batches(path, opened, ["episode"], [group]) for text in batch.column(0).to_pylist()]
 
 
 def _schema() -> Any:

@@ -188,7 +188,7 @@ def check_devices(engine: EngineConfig) -> None:
         )
     import torch  # takes a second
 
-    wanted, found = gpus_of_node(engine), torch.cuda.device_count()
+    wanted, found = engine.workers + engine.own_rollout_workers, torch.cuda.device_count()
     if found < wanted:
         hint = (
             f"; torch {torch.__version__} is a build for CPUs: install the GPU set-up (docs/clusters.md)"
@@ -199,11 +199,6 @@ def check_devices(engine: EngineConfig) -> None:
             f"engine.device=cuda with engine.workers={engine.workers} needs {wanted} GPUs, and this machine has "
             f"{found}{hint}; lower engine.workers, join a Ray cluster with engine.ray_address, or set engine=cpu"
         )
-
-
-def gpus_of_node(engine: EngineConfig) -> int:
-    """GPUs, or on a CPU Ray's logical ones, that a run takes on each node."""
-    return engine.workers + engine.own_rollout_workers
 
 
 def _check_needs(config: Config, needs: Needs) -> None:

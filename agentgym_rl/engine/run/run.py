@@ -254,11 +254,6 @@ class EngineRun:
         """Have the workers keep what a stage needs beside the policy."""
         prepare(needs, self.state, self.folder, self.trainer.weights)
 
-    def _restore_present(self) -> None:
-        self.trainer.weights.restore(self.folder.checkpoint(self.state.checkpoint))
-        if self.state.fresh_optimizer:
-            self.trainer.weights.reset_optimizer()
-
     def resume(self) -> None:
         """Bring back what the state says."""
         state = self.state
@@ -268,7 +263,9 @@ class EngineRun:
             self.curriculum.load_state_dict(state.curriculum)
         self.mixture.leave_out([Task.parse(item_id) for item_id in state.left_out or ()])
         self.trainer.global_steps = state.global_step
-        self._restore_present()
+        self.trainer.weights.restore(self.folder.checkpoint(state.checkpoint))
+        if state.fresh_optimizer:
+            self.trainer.weights.reset_optimizer()
 
     def evaluate(
         self, name: str, role: str | None = None, stage: str | None = None, *, stoppable: bool = False

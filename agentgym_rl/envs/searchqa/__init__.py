@@ -161,9 +161,5 @@ def exact_match(answer: str, golden: Sequence[str]) -> bool:
 def f1(answer: str, golden: Sequence[str]) -> float:
     """Harmonic mean of precision and recall over words, in [0, 1]: the highest over the golden answers."""
     words = Counter(normalise(answer).split())
-    return max((_f1(words, Counter(normalise(each).split())) for each in golden), default=0.0)
-
-
-def _f1(words: Counter[str], golden: Counter[str]) -> float:
-    shared = (words & golden).total()
-    return 2 * shared / (words.total() + golden.total()) if shared else 0.0
+    others = [Counter(normalise(each).split()) for each in golden]
+    return max((2 * (words & own).total() / ((words + own).total() or 1) for own in others), default=0.0)

@@ -93,7 +93,8 @@ def _build(products: Path, marked: dict[str, Any], told: dict[str, Any], folder:
                     raise ValueError(f"{products}, product {number} is not one of WebShop's: {error!r}") from error
                 seen.add(product.asin)
                 length = file.write(json.dumps({**asdict(product), "wishes": wishes}).encode() + b"\n")
-                counts = (length, _combinations(product) if wishes["synthetic"] else 0, len(wishes["human"]))
+                combinations = prod(map(len, product.options.values()))
+                counts = (length, combinations if wishes["synthetic"] else 0, len(wishes["human"]))
                 for end, count in zip(ends.values(), counts, strict=True):
                     end.append(end[-1] + count)
                 yield product.contents
@@ -166,10 +167,6 @@ def _wishes(product: Product, marked: Mapping[str, Any], told: Sequence[Mapping[
         "synthetic": [] if text is None else [text, marked["instruction_attributes"]],
         "human": [wish for wish in human if wish[1]],
     }
-
-
-def _combinations(product: Product) -> int:
-    return prod(map(len, product.options.values()))
 
 
 def open_folder(folder: str, goals: Goals, splits: str = "agentgym") -> Shop:

@@ -39,12 +39,10 @@ class Plan:
         """The episodes, in the order of a result."""
         return [Job(task, number) for task in self.suite.tasks for number in range(self.samples)]
 
-    def _exemplars(self) -> dict[str, Any]:
-        found = self.exemplars
-        return {} if found is None else {"exemplars": {"digest": found.digest, "nearest": found.nearest}}
-
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON types; two evaluations with equal ones may share their episodes."""
+        shown = self.exemplars
+        exemplars = {} if shown is None else {"exemplars": {"digest": shown.digest, "nearest": shown.nearest}}
         return {
             "policy": self.policy,
             "backend": self.backend,
@@ -52,5 +50,5 @@ class Plan:
             "samples": self.samples,
             "temperature": self.temperature,
             "seed": self.seed,
-            "rules": self.rules.to_dict() | {"prompts": digests(self.rules.prompts)} | self._exemplars(),
+            "rules": self.rules.to_dict() | {"prompts": digests(self.rules.prompts)} | exemplars,
         }
