@@ -7,6 +7,7 @@
 ``transfer``     trained in one environment, tested in four; all together, or one after the other
 ``starts``       groups that begin at the task, in the middle of own episodes, or of demonstrations
 ``early_experience``   cloning and early experience with SmolLM2-135M, as many updates, and GRPO after each
+``hindsight``    AgentEvol, also with failed episodes under the goals that they reached, and with twice the passes
 ``curation``     groups as they are, or with successes of a pool, limits by task and a selection of turns
 ``pretrained``   SmolLM2-135M on goals that no training task shares: cloning, AgentEvol with its control, and GRPO
 ``pretrained_curriculum``   as ``curriculum``, with SmolLM2-135M

@@ -393,6 +393,35 @@ CURATION = Study(  # groups are those that are learned from, with what the pool 
     },
 )
 
+# failed episodes under the goals that they reached
+
+RELABELLING = Study(
+    recipe="ablation",
+    prefix="hindsight",
+    columns={env: ("new_variants", env) for env in DEMONSTRATIONS},
+    arms={
+        "bc": ["algorithm=bc"],
+        "evol": ["algorithm=agentevol"],
+        "evol_long": ["algorithm=agentevol", "algorithm.epochs=8"],
+        "hindsight": ["algorithm=agentevol", "algorithm.hindsight.max_per_goal=1"],
+    },
+    orderings={
+        "hindsight": [
+            Ordering("hindsight > AgentEvol", "hindsight", "evol"),
+            Ordering("hindsight > AgentEvol with twice the passes", "hindsight", "evol_long"),
+            Ordering("AgentEvol > BC", "evol", "bc"),
+        ]
+    },
+    raw=HERE / "hindsight.json",
+    page=DOCS / "hindsight.md",
+    measures={
+        "TextCraft successes a round": Measure("agentevol/textcraft/kept"),
+        "relabelled": Measure("hindsight/textcraft/kept"),
+    },
+)
+"""A pass of ``hindsight`` has at most twice the trajectories of its demonstrations and successes, so that ``evol_long``
+makes at least as many updates."""
+
 STUDIES = {
     "algorithms": ALGORITHMS,
     "credit": CREDIT,
@@ -404,4 +433,5 @@ STUDIES = {
     "starts": STARTS,
     "early_experience": EARLY,
     "curation": CURATION,
+    "hindsight": RELABELLING,
 }

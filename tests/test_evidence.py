@@ -402,6 +402,14 @@ def test_an_arm_begins_with_the_weights_of_another(tmp_path, monkeypatch):
     assert evidence.settings(ours) == evidence.settings(others)
 
 
+def test_hindsight_has_as_many_episodes_and_at_most_the_updates_of_its_control():
+    arms = ("evol", "evol_long", "hindsight")
+    assert {episodes_of("hindsight", arm) for arm in arms} == {960}
+    once, twice, ours = (composed("hindsight", arm).algorithm for arm in arms)
+    assert ours.epochs * (1 + ours.hindsight.share) <= twice.epochs == 2 * once.epochs
+    assert (ours.lr, ours.mini_batch_trajectories) == (twice.lr, twice.mini_batch_trajectories)
+
+
 def test_early_experience_makes_as_many_updates_as_cloning():
     bc, early = (composed("early_experience", arm) for arm in ("bc", "early"))
     assert early.cloning.epochs + early.algorithm.epochs == bc.cloning.epochs
