@@ -97,18 +97,22 @@ def rounds(of_episodes: Sequence[Sequence[tuple[int, int]]], vocabulary: int) ->
     ]
 
 
-def alone(model: Path, asked: Rounds, *, context: int, sequences: int, memory_fraction: float) -> float:
-    """Seconds that vLLM takes for all rounds."""
+def alone(model: Path, asked: Rounds, *, context: int, sequences: int, memory_fraction: float) -> tuple[float, float]:
+    """Seconds that vLLM takes for all rounds: as they are, and with log-probabilities of tokens, as training asks."""
     from vllm import LLM, SamplingParams
 
     llm = LLM(str(model), max_model_len=context, max_num_seqs=sequences, gpu_memory_utilization=memory_fraction)
-    params = [[SamplingParams(max_tokens=tokens, ignore_eos=True) for _, tokens in prompts] for prompts in asked]
-    llm.generate([{"prompt_token_ids": ids} for ids, _ in asked[0]], params[0], use_tqdm=False)  # warms it up
-    llm.reset_prefix_cache()
-    begun = time.perf_counter()
-    for prompts, own in zip(asked, params, strict=True):
-        llm.generate([{"prompt_token_ids": ids} for ids, _ in prompts], own, use_tqdm=False)
-    return time.perf_counter() - begun
+
+    def generate(some: Rounds, logprobs: int | None) -> float:
+        llm.reset_prefix_cache()
+        begun = time.perf_counter()
+        for own in some:
+            params = [SamplingParams(max_tokens=tokens, ignore_eos=True, logprobs=logprobs) for _, tokens in own]
+            llm.generate([{"prompt_token_ids": ids} for ids, _ in own], params, use_tqdm=False)
+        return time.perf_counter() - begun
+
+    generate(asked[:1], 0)  # warms it up
+    return generate(asked, None), generate(asked, 0)
 
 
 def last_step(run: RunData) -> list[Episode]:
@@ -126,12 +130,12 @@ def compare_alone(run: RunData, ours: float) -> Iterator[str]:
     tokens = sum(response for own in of_episodes for _, response in own)
     folder = next(run.folder.glob("model"), None) or Path(config["model"]["path"])
     context = config["model"]["prompt_tokens"] + config["model"]["response_tokens"]
-    took = alone(
+    took, with_log_probs = alone(
         folder, rounds(of_episodes, 1000), context=context, sequences=config["engine"]["max_sequences"],
         memory_fraction=config["engine"]["memory_fraction"],
     )  # fmt: skip
     yield f"generation: {tokens} tokens; run {tokens / ours:.0f} tokens/s, vLLM alone {tokens / took:.0f} tokens/s"
-    yield f"run/alone {took / ours:.2f} (goal >= 0.9)"
+    yield f"run/alone {took / ours:.2f} (goal >= 0.9); with log-probabilities {with_log_probs / ours:.2f}"
 
 
 def main() -> None:

@@ -33,7 +33,7 @@ from agentgym_rl.engine.platform import corrections, vllm_cpu
 from agentgym_rl.engine.platform.gloo_weights import GlooWeights
 from agentgym_rl.engine.recipe import compose as recipes
 from agentgym_rl.engine.recipe.resolved import Resolved
-from agentgym_rl.engine.verl import cluster
+from agentgym_rl.engine.verl import cluster, environment
 from agentgym_rl.engine.verl import mapping as verl_config
 from agentgym_rl.engine.verl.buffer import AsyncEpisodeBuffer, EpisodeBuffer
 from agentgym_rl.engine.verl.by_rows import ByRows
@@ -714,6 +714,21 @@ def test_two_runs_on_a_machine_send_weights_along_different_paths(monkeypatch):
         assert sender.zmq_handle == receiver.zmq_handle and sender.bucket_size_mb == 64
         found[run] = sender.zmq_handle
     assert found["one"] != found["other"] and all(path.startswith("ipc:///tmp/weights.sock") for path in found.values())
+
+
+@pytest.mark.parametrize(("whole", "kind"), [("1", "FINAL_ONLY"), ("0", "CUMULATIVE"), (None, "CUMULATIVE")])
+def test_servers_take_a_response_once_where_none_is_aborted(monkeypatch, whole, kind):
+    """verl's server makes its parameters by the name in its module, and reads ids alone."""
+    assert environment.WHOLE == corrections.WHOLE
+    generate = resolve("verl.workers.rollout.vllm_rollout.vllm_async_server.vLLMHttpServer.generate")
+    assert "SamplingParams" in generate.__code__.co_names
+    module = SimpleNamespace(SamplingParams=resolve("vllm.SamplingParams"))
+    monkeypatch.delenv(corrections.WHOLE, raising=False)
+    if whole is not None:
+        monkeypatch.setenv(corrections.WHOLE, whole)
+    corrections.whole_responses(module)
+    made = module.SamplingParams(max_tokens=3, logprobs=0, temperature=0.5)
+    assert (made.output_kind.name, made.detokenize, made.max_tokens, made.temperature) == (kind, False, 3, 0.5)
 
 
 def test_weights_travel_over_shared_memory(tmp_path):

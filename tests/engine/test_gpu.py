@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -227,6 +228,8 @@ def test_variables_for_every_node(monkeypatch):
     engine = load([*GPU, "engine.env={NCCL_SOCKET_IFNAME: eth0, MINE: '1'}"]).engine
     found = session.variables(engine)
     assert (found["NCCL_SOCKET_IFNAME"], found["MINE"]) == ("eth0", "1")
+    assert found[environment.WHOLE] == "1"
+    assert session.variables(replace(engine, mode=Mode.COLOCATE_ASYNC))[environment.WHOLE] == "0"  # aborts responses
     assert found["VLLM_USE_FLASHINFER_SAMPLER"] == found["VLLM_DISABLE_COMPILE_CACHE"] == "0"
     for name in ("HF_HOME", "HTTPS_PROXY", "no_proxy", "NCCL_DEBUG", "SHELL_LEVEL"):
         monkeypatch.setenv(name, "set")

@@ -10,7 +10,7 @@ import ctypes
 import os
 from collections.abc import Callable
 from contextlib import suppress
-from functools import wraps
+from functools import partial, wraps
 from types import ModuleType
 from typing import Any
 
@@ -18,6 +18,8 @@ import wrapt
 
 RUN = "AGENTGYM_RL_RUN"
 """Environment variable of all processes of a running engine: what tells it from others on the machine."""
+WHOLE = "AGENTGYM_RL_WHOLE"
+"""Environment variable of them: ``1`` where no response is aborted, so that none is looked at before its end."""
 
 
 def process_group(module: ModuleType) -> None:
@@ -104,6 +106,17 @@ def _with_own_path(begin: Callable[..., None]) -> Callable[..., None]:
     return __init__
 
 
+def whole_responses(module: ModuleType) -> None:
+    """``vllm_async_server`` takes a response after each of its tokens, from its first one on and as text, too.
+
+    A rollout reads the ids at the end. Only where responses are aborted, verl waits for the first token of each.
+    """
+    from vllm.sampling_params import RequestOutputKind
+
+    kind = {"output_kind": RequestOutputKind.FINAL_ONLY} if os.environ.get(WHOLE) == "1" else {}
+    module.SamplingParams = partial(module.SamplingParams, detokenize=False, **kind)  # type: ignore[attr-defined]
+
+
 TRANSFER = "verl.workers.rollout.vllm_rollout.bucketed_weight_transfer"
 
 ON_CPU: dict[str, Callable[[ModuleType], None]] = {"verl.utils.distributed": process_group, TRANSFER: weight_receiver}
@@ -111,6 +124,7 @@ EVERYWHERE: dict[str, Callable[[ModuleType], None]] = {
     "verl.workers.engine.fsdp.transformer_impl": fsdp_engines,
     "verl.utils.model": value_head,
     TRANSFER: weight_sockets,
+    "verl.workers.rollout.vllm_rollout.vllm_async_server": whole_responses,
 }
 
 

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 from omegaconf import DictConfig, OmegaConf
 
-from agentgym_rl.engine.recipe.config import EngineConfig
+from agentgym_rl.engine.recipe.config import EngineConfig, Mode
 from agentgym_rl.engine.recipe.verl_keys import KEYS
 from agentgym_rl.engine.run.progress import Progress
-from agentgym_rl.engine.verl.environment import cores, environment
+from agentgym_rl.engine.verl.environment import WHOLE, cores, environment
 
 if TYPE_CHECKING:
     from agentgym_rl.engine.verl.trainer import AgentTrainer
@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
 def variables(engine: EngineConfig) -> dict[str, str]:
     """Environment variables of every process of a run."""
-    return environment(engine.device.value, engine.workers) | engine.env
+    whole = {WHOLE: str(int(engine.mode is Mode.SYNC))}
+    return environment(engine.device.value, engine.workers) | whole | engine.env
 
 
 class Session:

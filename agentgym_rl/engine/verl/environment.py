@@ -9,6 +9,9 @@ from ctypes.util import find_library
 PASSED_ON = re.compile(r"(NCCL|GLOO|HF|VLLM|TORCH|AGENTGYM_RL)_\w+|(https?|no|all)_proxy", re.IGNORECASE)
 """Variables of the driver that the processes of a cluster get, too: networks, models and proxies."""
 
+WHOLE = "AGENTGYM_RL_WHOLE"
+"""``1`` where no response is aborted. :mod:`agentgym_rl.engine.platform.corrections` reads it."""
+
 KEPT_PRODUCTS = "64"
 """Shapes for which a process on a CPU keeps what a matrix product needs; a micro-batch has about 15."""
 

@@ -67,8 +67,9 @@ class VllmModel(ModelPolicy):
             max_tokens=max(1, min(int(sampling_params["max_tokens"]), self.context - len(prompt_ids))),
             logprobs=0,
             seed=None if seed is None else int(seed),
+            detokenize=False,
+            output_kind=RequestOutputKind.FINAL_ONLY,
         )
-        sampling.output_kind = RequestOutputKind.FINAL_ONLY
         request = engine.generate({"prompt_token_ids": prompt_ids}, sampling, f"{request_id}-{self._requests}")
         (answer,) = [output async for output in request]
         output = answer.outputs[0]
