@@ -1,6 +1,7 @@
 """Real clients of the gateway: OpenAI's and Anthropic's own."""
 
 import asyncio
+import re
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,8 @@ from agentgym_rl.rollout.harness.settings import Harness
 from agentgym_rl.rollout.policies.scripted import Function
 from agentgym_rl.rollout.settings import RolloutSettings
 
-EXAMPLE = Path(__file__).parents[2] / "examples/gateway_agent.py"
+ROOT = Path(__file__).parents[2]
+EXAMPLE, PAGE = ROOT / "examples/gateway_agent.py", ROOT / "docs/gateway.md"
 CALL = 'I look. <tool_call>{"name": "look", "arguments": {"at": 1}}</tool_call>'
 PARAMETERS = {"type": "object", "properties": {"at": {"type": "integer"}}}
 
@@ -54,6 +56,23 @@ def test_openais_client_plays_a_conversation_with_tools():
     assert [len(messages) for messages in session.shown] == [1, 1], "the second request goes on from the first"
 
 
+def test_openais_client_reads_a_stream_with_calls():
+    openai = pytest.importorskip("openai", reason="pip install openai")
+
+    def test(url, key):
+        client = openai.OpenAI(base_url=f"{url}/v1", api_key=key)
+        tools = [{"type": "function", "function": {"name": "look", "parameters": PARAMETERS}}]
+        asked = {"model": "policy", "messages": [{"role": "user", "content": "go"}], "tools": tools}
+        with client.chat.completions.stream(**asked, stream_options={"include_usage": True}) as stream:
+            kinds = {event.type for event in stream}
+            told = stream.get_final_completion()
+        call = told.choices[0].message.tool_calls[0]
+        return kinds, told.choices[0].finish_reason, told.usage.total_tokens, call.function.arguments
+
+    (kinds, *told), _ = with_client(test, says(CALL, counted=(9, 4)))
+    assert "tool_calls.function.arguments.done" in kinds and told == ["tool_calls", 13, '{"at": 1}']
+
+
 def test_openais_client_does_not_repeat_what_has_failed():
     openai = pytest.importorskip("openai", reason="pip install openai")
     asked = []
@@ -82,7 +101,8 @@ def test_anthropics_client_plays_a_conversation_with_tools():
         client = anthropic.Anthropic(base_url=url, api_key=key)
         tools = [{"name": "look", "input_schema": PARAMETERS}]
         messages = [{"role": "user", "content": "go"}]
-        first = client.messages.create(model="policy", max_tokens=50, messages=messages, tools=tools)
+        with client.messages.stream(model="policy", max_tokens=50, messages=messages, tools=tools) as stream:
+            first = stream.get_final_message()
         call = next(block for block in first.content if block.type == "tool_use")
         result = {"type": "tool_result", "tool_use_id": call.id, "content": "a wall"}
         messages += [{"role": "assistant", "content": first.content}, {"role": "user", "content": [result]}]
@@ -123,6 +143,12 @@ def test_what_is_learned_has_the_log_probabilities_with_which_a_real_model_sampl
         known = logits.float().log_softmax(-1)[range(len(segment.response_ids)), segment.response_ids].tolist()
         own = [place for place, mask in enumerate(segment.response_mask) if mask]
         assert [known[place] for place in own] == pytest.approx([segment.log_probs[place] for place in own], abs=1e-4)
+
+
+def test_the_agent_of_the_page_is_the_example():
+    (shown,) = re.findall(r"^```python\n(.*?)^```", PAGE.read_text(), re.MULTILINE | re.DOTALL)
+    assert EXAMPLE.read_text().endswith(f'"""\n\n{shown}')
+    assert len(list(filter(str.strip, shown.splitlines()))) <= 20
 
 
 def test_the_example_solves_a_task_with_a_model_that_knows_how():

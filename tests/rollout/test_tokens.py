@@ -357,7 +357,7 @@ def test_the_builder_renders_what_verls_does_and_nothing_twice(tokenizer, said):
     plain, ours, another = (
         create_continuous_token_builder(tokenizer, hf_model_type="qwen2", chat_template_kwargs={}) for _ in range(3)
     )
-    builders._frames.clear()
+    builders._kinds.clear()
     rendered = []
     render = ours._render_tokens
     ours._render_tokens = lambda messages, **how: rendered.append(str((messages, how))) or render(messages, **how)

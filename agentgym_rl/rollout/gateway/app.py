@@ -153,7 +153,8 @@ async def _body(http: HttpRequest) -> dict[str, Any]:
 
 def _key(headers: Mapping[str, str]) -> str:
     """The key of a request: OpenAI's clients send it as a bearer token, Anthropic's as ``x-api-key``."""
-    return headers.get("x-api-key") or headers.get("authorization", "").removeprefix("Bearer ")
+    scheme, _, key = headers.get("authorization", "").partition(" ")
+    return headers.get("x-api-key") or (key if scheme.lower() == "bearer" else "")
 
 
 def _json(body: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:

@@ -71,6 +71,8 @@ class TokenChat:
         self._requests = 0
         self._known = Known()
         """Where the tokens of each conversation end; tools stand before the first message."""
+        self._keys: dict[Hashable, Hashable] = {}
+        """Equal keys are held once, in however many conversations a message stands."""
         self._said: dict[Hashable, list[int]] = {}
         """By the key of a message that was sampled, its tokens."""
         self._opened: bool | None = None
@@ -102,7 +104,7 @@ class TokenChat:
         def keep() -> Response:
             where = self.tree.add(place, prompt, ids, log_probs)
             message = key_of(reply.message)
-            self._known.add([*conversation, message], where)
+            self._known.add([self._keys.setdefault(key, key) for key in (*conversation, message)], where)
             self._said[message] = ids
             return Response(
                 whole, where.span, where.segment, log_prob=sum(log_probs), finish_reason=finish,
