@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from agentgym_rl.algorithms.checks import above, at_least
 from agentgym_rl.api import evaluation
@@ -16,6 +17,8 @@ from agentgym_rl.data.files import alone, check_file
 from agentgym_rl.engine.run.local_model import folder_of
 from agentgym_rl.envs.core import Task
 from agentgym_rl.envs.mcp import MCP
+from agentgym_rl.envs.mcp.tasks import task_of
+from agentgym_rl.envs.tables import json_list
 from agentgym_rl.eval.evaluation.rules import Rules
 from agentgym_rl.eval.practice.explore import ENV, Exploration, Explored, Explorer
 from agentgym_rl.eval.practice.giveaways import Giveaways
@@ -34,6 +37,8 @@ class ExploreRequest(Writing):
     rollouts: int = 200
     ideas: int = 3
     test: float = 0.2
+    setup: Path | None = None
+    """A JSON list of calls, as ``setup`` of a file of tasks."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -100,11 +105,23 @@ def prepare(env: str, request: ExploreRequest, fetch: Callable[[str], str] = pre
     exploration = Exploration(
         rules=replace(rules, options={ENV: without}), tools=world.spec.tools, policy=policy.name, writer=writer.name,
         given=world.tasks, giveaways=Giveaways.of((world, Task(ENV, index)) for index in range(len(world.tasks))),
-        tasks=request.tasks, rollouts=request.rollouts, ideas=request.ideas, test=request.test,
-        temperature=request.temperature, seed=request.seed, min_counted=request.min_counted,
+        setup=_setup(request.setup), tasks=request.tasks, rollouts=request.rollouts, ideas=request.ideas,
+        test=request.test, temperature=request.temperature, seed=request.seed, min_counted=request.min_counted,
     )  # fmt: skip
     explorer = Explorer(
         exploration=exploration, policy=policy, writer=writer, out=request.out,
         concurrency=16 if request.concurrency is None else request.concurrency,
     )  # fmt: skip
     return Prepared(explorer)
+
+
+def _setup(file: Path | None) -> list[Any]:
+    """The calls of a file. Raises ValueError: it holds none."""
+    if file is None:
+        return []
+    calls = json_list(file)
+    try:
+        task_of({"instruction": "Explore.", "check": {"answer": ""}, "setup": calls}, file.parent)
+    except ValueError as error:
+        raise ValueError(f"{file}: {error}") from error
+    return calls

@@ -214,6 +214,19 @@ def test_a_writer_that_loops_ends(url, monkeypatch):
     assert "ended: the last 2 rounds" in done.stdout and "3 episodes" in done.stdout
 
 
+def test_a_setup_precedes_episodes_and_tasks(url):
+    setup = [["add_note", {"note": {"title": "a"}}]]
+    Path("setup.json").write_text(json.dumps(setup))
+    three = {**COUNT, "answer": 3}
+    done = explore(
+        Scripted([COUNT, {**KEEP, "instruction": "Keep n0 and b."}, three]), url, "setup=setup.json", "rollouts=1"
+    )
+    assert done.exit_code == 0, done.output
+    first, second = written()
+    assert first["setup"] == second["setup"] == setup
+    assert second["check"]["equals"] == {"a": "", "n0": "", "b": ""}
+
+
 def test_a_killed_command_asks_nothing_twice_and_writes_the_same(url):
     """The process is killed while a question of the judge waits for its answer."""
     server = Scripted([COUNT, KEEP])
@@ -283,6 +296,7 @@ def test_a_process_for_each_session():
         (["policy=oracle"], "policy=oracle neither reads nor writes; give openai:"),
         (["writer=random"], "writer=random neither reads nor writes"),
         (["out=tasks.json"], "tasks.json: give a file whose name ends with .jsonl"),
+        (["setup=none.json"], "none.json"),
         (["test=2"], "test=2 is no share; give a number from 0 to 1"),
         (["tasks=0"], "tasks must be at least 1, got 0"),
         (["rollouts=0"], "rollouts must be at least 1"),

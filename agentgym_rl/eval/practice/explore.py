@@ -64,6 +64,8 @@ class Exploration:
     """Tasks that there are, such as those of a panel. Nobody is told of them, and none is written again."""
     giveaways: Giveaways = field(default_factory=Giveaways)
     """Theirs."""
+    setup: Sequence[Sequence[Any]] = ()
+    """Calls before every episode and in every task, in the form of a file of tasks."""
     tasks: int = 50
     """Tasks to write."""
     rollouts: int = 200
@@ -78,7 +80,7 @@ class Exploration:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON types of what decides which tasks are found; more of them are found by going on."""
-        keys = ("policy", "writer", "ideas", "test", "temperature", "seed")
+        keys = ("policy", "writer", "setup", "ideas", "test", "temperature", "seed")
         return {
             **{key: getattr(self, key) for key in keys},
             "rules": self.rules.to_dict(),
@@ -191,7 +193,8 @@ class Explorer:
         for at, (candidate, line) in enumerate(stood):
             if exact[at] and self._new(candidate):
                 self._known |= candidate.marks
-                found.lines.append({**line, "split": asked.split(candidate.rollout)})
+                begins = {"setup": asked.setup} if asked.setup else {}
+                found.lines.append({**line, **begins, "split": asked.split(candidate.rollout)})
         found.flat = 0 if len(found.lines) > before else found.flat + 1
 
     def _curious(self, rollout: int) -> dict[str, Any]:
@@ -205,7 +208,9 @@ class Explorer:
             if line["split"] == split and any(name == tool for name, _ in line["plan"])
         ]
         done = WORDING.done.format(instructions=" | ".join(near[-TOLD:])) if near else ""
-        return {"instruction": WORDING.curious.format(tool=tool) + done, "check": {"answer": ""}}
+        return {
+            "instruction": WORDING.curious.format(tool=tool) + done, "check": {"answer": ""}, "setup": asked.setup,
+        }  # fmt: skip
 
     async def _episodes(self, rollouts: range, options: Mapping[str, Any]) -> list[tuple[int, list[Made]]]:
         """Number and calls of each episode that counts and made some."""

@@ -29,7 +29,7 @@ async def replay(env: MCP, start: Task, idea: Idea, calls: Sequence[Made], setti
     """The line of a file of tasks, after the calls of an idea were made again and graded by its check.
 
     Args:
-        start: a task without a setup.
+        start: its setup comes first.
         calls: all of the episode.
 
     Raises:
