@@ -20,7 +20,8 @@ from agentgym_rl.envs.mcp import MCP
 from agentgym_rl.envs.mcp.tasks import task_of
 from agentgym_rl.envs.tables import json_list
 from agentgym_rl.eval.evaluation.rules import Rules
-from agentgym_rl.eval.practice.explore import ENV, Exploration, Explored, Explorer
+from agentgym_rl.eval.practice.exploration import Exploration, Explored
+from agentgym_rl.eval.practice.explore import ENV, Explorer
 from agentgym_rl.eval.practice.giveaways import Giveaways
 from agentgym_rl.rollout import pretrained
 from agentgym_rl.rollout.journal import beside

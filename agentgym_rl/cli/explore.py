@@ -12,7 +12,7 @@ from agentgym_rl.cli.policy import fetched, spent
 
 if TYPE_CHECKING:
     from agentgym_rl.api.exploration import Prepared
-    from agentgym_rl.eval.practice.explore import Explored
+    from agentgym_rl.eval.practice.exploration import Explored
 
 
 def command(
@@ -38,17 +38,18 @@ def command(
 
 
 def _tell(prepared: Prepared, explored: Explored) -> None:
-    from agentgym_rl.eval.practice.explore import FLAT_ROUNDS, refused
+    from agentgym_rl.eval.practice.explore import FLAT_ROUNDS
 
-    screen, counts = common.console(160), explored.counts
-    common.say(screen, f"{counts['rollouts']} episodes, {counts['ideas']} ideas; {_reasons(refused(counts))}")
+    screen, counts, asked = common.console(160), explored.counts, prepared.explorer.exploration
+    common.say(
+        screen,
+        f"{counts['rollouts']} episodes, {counts['ideas']} ideas; {common.counts(explored.refused) or 'none refused'}",
+    )
     if explored.flat == FLAT_ROUNDS:
         common.say(screen, f"ended: the last {FLAT_ROUNDS} rounds of episodes had no new task")
+    elif len(explored.lines) < asked.tasks:
+        common.say(screen, f"ended: rollouts={asked.rollouts} is reached before tasks={asked.tasks}")
     for line in spent(prepared.models):
         common.say(screen, line)
     splits = Counter(line["split"] for line in explored.lines)
     common.say(screen, f"written: {prepared.out} ({common.counts(splits)})")
-
-
-def _reasons(found: dict[str, int]) -> str:
-    return common.counts(found) or "none refused"

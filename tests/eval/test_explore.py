@@ -114,6 +114,7 @@ def test_what_happened_becomes_tasks_that_are_solved(url):
     assert [line["split"] for line in kept] == ["train", "test"], "a split has all tasks of an episode"
     assert "2 episodes, 4 ideas; 1 twice" in done.stdout and "written: tasks.jsonl (2 train, 1 test)" in done.stdout
     assert f"{len(server.requests)} calls" in done.stdout
+    assert "ended: rollouts=2 is reached before tasks=50" in done.stdout
     assert not Path("tasks.jsonl.partial.jsonl").exists()
     options = [f"options.mcp.server={url}", "options.mcp.tasks=tasks.jsonl"]
     played = CliRunner().invoke(app, ["eval", "panel=mcp:train,mcp:test", "policy=oracle", *options, "out=evals"])
@@ -147,6 +148,7 @@ def test_a_judge_reads_what_was_done_and_nothing_of_the_writer(url):
 def test_what_does_not_count_is_told(url, idea, told):
     done = explore(Scripted([idea]), url, "rollouts=1", "retries=1")
     assert done.exit_code == 2 and f"tasks.jsonl is not written: no task of 1 counts (1 {told})" in done.stderr
+    assert "with a greater rollouts= the same command goes on" in done.stderr
     assert not Path("tasks.jsonl").exists()
 
 
@@ -225,6 +227,12 @@ def test_a_setup_precedes_episodes_and_tasks(url):
     first, second = written()
     assert first["setup"] == second["setup"] == setup
     assert second["check"]["equals"] == {"a": "", "n0": "", "b": ""}
+
+
+def test_a_world_without_tasks_is_given_up(url, monkeypatch):
+    monkeypatch.setattr("agentgym_rl.eval.practice.explore.ROUND", 1)
+    done = explore(Scripted([]), url, "rollouts=100")
+    assert done.exit_code == 2 and "(none was written) after 2 episodes; try another policy or writer" in done.stderr
 
 
 def test_a_killed_command_asks_nothing_twice_and_writes_the_same(url):

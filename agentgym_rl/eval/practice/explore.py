@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, TypeVar
@@ -19,15 +18,13 @@ from agentgym_rl.data.files import write_jsonl
 from agentgym_rl.envs.core import EnvError, Task
 from agentgym_rl.envs.hosts import LocalHost
 from agentgym_rl.envs.mcp import MCP
-from agentgym_rl.envs.mcp.tasks import Call, McpTask
-from agentgym_rl.envs.splits import fingerprint
-from agentgym_rl.envs.tools import Tool
+from agentgym_rl.envs.mcp.tasks import Call
 from agentgym_rl.envs.tooluse.tool import FINISH
-from agentgym_rl.eval.evaluation.rules import Rules
 from agentgym_rl.eval.practice import backward
 from agentgym_rl.eval.practice.asking import Asking, gathered
 from agentgym_rl.eval.practice.backward import WORDING, Idea, Made
-from agentgym_rl.eval.practice.giveaways import Giveaways, words
+from agentgym_rl.eval.practice.exploration import Exploration, Explored
+from agentgym_rl.eval.practice.giveaways import words
 from agentgym_rl.eval.practice.replay import Differs, replay
 from agentgym_rl.eval.practice.spending import Spending
 from agentgym_rl.rollout.journal import Entry, Journal
@@ -49,61 +46,6 @@ TOLD = 10
 
 class NothingFound(ValueError):
     """No task counts."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Exploration:
-    """What is explored, and how."""
-
-    rules: Rules
-    """Their options name the server, and no tasks."""
-    tools: Sequence[Tool]
-    policy: str
-    writer: str
-    given: Sequence[McpTask] = ()
-    """Tasks that there are, such as those of a panel. Nobody is told of them, and none is written again."""
-    giveaways: Giveaways = field(default_factory=Giveaways)
-    """Theirs."""
-    setup: Sequence[Sequence[Any]] = ()
-    """Calls before every episode and in every task, in the form of a file of tasks."""
-    tasks: int = 50
-    """Tasks to write."""
-    rollouts: int = 200
-    """Most episodes."""
-    ideas: int = 3
-    """Most tasks of an episode."""
-    test: float = 0.2
-    """Share of the episodes whose tasks are of the split ``test``."""
-    temperature: float = 1.0
-    seed: int = 0
-    min_counted: float = 0.95
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain JSON types of what decides which tasks are found; more of them are found by going on."""
-        keys = ("policy", "writer", "setup", "ideas", "test", "temperature", "seed")
-        return {
-            **{key: getattr(self, key) for key in keys},
-            "rules": self.rules.to_dict(),
-            "tasks that there are": fingerprint("\n".join(task.instruction for task in self.given), 12),
-        }
-
-    def split(self, rollout: int) -> str:
-        """Of the tasks of an episode: all of one, so that two splits share no episode."""
-        return "test" if int((rollout + 1) * self.test) > int(rollout * self.test) else "train"
-
-
-@dataclass(slots=True)
-class Explored:
-    """What came of it so far."""
-
-    lines: list[dict[str, Any]] = field(default_factory=list)
-    """Of the file of tasks."""
-    counts: Counter[str] = field(default_factory=Counter)
-    """Episodes (``rollouts``), tasks that were written (``ideas``), and why others do not count."""
-    uses: Counter[str] = field(default_factory=Counter)
-    """Calls that each tool has carried out."""
-    flat: int = 0
-    """Rounds in a row without a new task."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,7 +238,7 @@ class Explorer:
         """The work on each item, in order; so much at once."""
         free, done = asyncio.Semaphore(self.concurrency), 0
 
-        async def one(item: T) -> R:
+        async def limited(item: T) -> R:
             nonlocal done
             async with free:
                 result = await work(item)
@@ -304,22 +246,18 @@ class Explorer:
             self.progress(what, done, len(items))
             return result
 
-        return await gathered(one(item) for item in items)
+        return await gathered(limited(item) for item in items)
 
     @property
     def _why(self) -> str:
         found = self._found
-        reasons = ", ".join(f"{number} {name}" for name, number in refused(found.counts).items())
+        reasons = ", ".join(f"{number} {name}" for name, number in found.refused.items())
+        ended = found.flat == FLAT_ROUNDS
+        onwards = "try another policy or writer" if ended else "with a greater rollouts= the same command goes on"
         return (
             f"{self.out} is not written: no task of {found.counts['ideas']} counts ({reasons or 'none was written'}) "
-            f"after {found.counts['rollouts']} episodes; another policy or writer may find some, and with a greater "
-            "rollouts= the same command goes on"
+            f"after {found.counts['rollouts']} episodes; {onwards}"
         )
-
-
-def refused(counts: Mapping[str, int]) -> dict[str, int]:
-    """Why tasks do not count, and how many."""
-    return {name: number for name, number in counts.items() if number and name not in ("rollouts", "ideas")}
 
 
 def _marks(instruction: str, plan: Iterable[Call]) -> frozenset[str]:
