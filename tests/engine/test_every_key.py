@@ -247,6 +247,9 @@ class Recorder:
         self.asked.append((messages, task))
         return self.demonstrations[0]
 
+    def steps_left(self, episode: Episode) -> None:
+        return None
+
     def journal(self) -> list[Rollout]:
         return self.kept
 

@@ -154,7 +154,7 @@ def _train(
     try:
         stop = Stop(progress.say, config.run.stop_seconds, config.run.max_hours)
         with on_signals(stop):
-            starts = {model.start for model in needs.models.values()}
+            starts = {model.start for model in needs.swapped.values()}
             begins = config.run.control or START in starts
             base = needs.loaded_weights or AS_LOADED in starts or (begins and not config.cloning.epochs)
             if (plan := _plan(resolved)) is not None:
