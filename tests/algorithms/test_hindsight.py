@@ -169,6 +169,27 @@ def test_no_goal_of_a_panel_or_of_a_test_split_enters():
     assert leaked and hindsight.goals
 
 
+@pytest.mark.sweep
+@pytest.mark.parametrize("name", ["alfworld", "webshop"])
+def test_no_goal_of_a_test_split_enters_from_houses_and_shops(name):
+    env, rng = make(name, style="compact"), Random(0)
+    train, tested = (env.spec.splits[split] for split in ("train", "test"))
+    panel = [Task(name, index) for index in tested]
+    run = Scripts(panels=panel[:30], **{name: env})
+    run.pools[name] = train[:50]
+    failed = []
+    for _ in range(swept(300)):
+        task = Task(name, rng.choice(train))
+        solving = env.oracle(task if name == "alfworld" else Task(name, rng.choice([*train[:200], *tested])))
+        untreated = [command for command in solving if command.split()[0] not in ("clean", "heat", "cool")]
+        played = episode(env, task, untreated)
+        failed += [] if played.success else [played]
+    hindsight = Hindsight(HindsightConfig(max_per_goal=10_000, min_turns=1))
+    kept, _ = hindsight.relabel(run, failed, 10_000, ())
+    assert kept and not {goal for _, goal in hindsight.goals} & {env.goal(task) for task in panel}
+    assert HeldOut(env, panel[:1], train[:1]).leaks(panel[0], env.goal(panel[0]))
+
+
 def test_goals_that_training_tasks_have_are_not_held_out_and_games_of_panels_are():
     env = make("textcraft", style="compact")
     train, goal = env.spec.splits["train"], env.goal(Task("textcraft", 3))
