@@ -144,6 +144,11 @@ def test_a_mistake_is_an_observation(opened, url):
     assert '"a": ""' in after_all.observation.text and not after_all.info["invalid"]
 
 
+def test_half_a_surrogate_pair_is_the_agents_and_no_failure_of_the_server(opened, url):
+    (kept,) = asyncio.run(after(opened(server=url), 0, command("add_note", note={"title": "\ud83d"})))
+    assert "kept \ufffd" in kept.observation.text and not kept.info["invalid"]
+
+
 @pytest.mark.slow
 def test_every_episode_has_a_process_of_its_own(opened):
     async def both():

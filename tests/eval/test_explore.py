@@ -10,6 +10,8 @@ from dataclasses import fields
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from agentgym_rl.api.exploration import ExploreRequest
@@ -27,6 +29,7 @@ from test_mcp import NOTES, over_http
 COUNT = {"instruction": "Keep a note A and a note B. How many are there then?", "calls": [1, 2, 3], "answer": 2}
 KEEP = {"instruction": "Keep notes called {title} and b, without a text.", "calls": [1, 2], "state": 3}
 KEYS = ("rollouts=2", "retries=0")
+KEYS_OF_IDEAS = ("instruction", "calls", "answer", "state")
 EXACT = '{"why": "It does.", "exact": true}'
 
 
@@ -365,6 +368,30 @@ def test_help_names_every_key():
 def test_answers_that_are_not(answer, says):
     with pytest.raises(Unreadable, match=re.escape(says)):
         backward.read(answer if isinstance(answer, str) else json.dumps(answer), 3)
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-1, 4) | st.floats() | st.text(max_size=3),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(KEYS_OF_IDEAS), inner, max_size=4),
+    max_leaves=12,
+)
+
+
+@given(st.lists(st.fixed_dictionaries({}, optional=dict.fromkeys(KEYS_OF_IDEAS, JSON)) | JSON, max_size=3))
+def test_any_answer_is_read_or_refused(answer):
+    """What is read can be written, and its calls exist."""
+    try:
+        ideas = backward.read(json.dumps(answer), 3)
+    except Unreadable:
+        return
+    for idea in ideas:
+        assert json.dumps([idea.instruction, idea.answer], ensure_ascii=False).encode()
+        assert idea.instruction.strip() and set(idea.calls) <= {1, 2, 3}
+
+
+def test_half_a_surrogate_pair_is_replaced():
+    (idea,) = backward.read(r'[{"instruction": "x \ud83d", "calls": [1], "answer": ["\ud83d"]}]', 1)
+    assert (idea.instruction, idea.answer) == ("x \ufffd", ["\ufffd"])
 
 
 def test_answers_that_are_read():

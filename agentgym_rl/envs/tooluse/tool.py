@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from types import ModuleType
 from typing import Any, TypeVar
 
+from agentgym_rl.envs.bounds import encodable_json
 from agentgym_rl.envs.tools import BadCall, Schema, Tool, literal
 
 S = TypeVar("S")
@@ -159,6 +160,7 @@ def _arguments(text: str) -> dict[str, Any]:
         arguments = json.loads(text, strict=False, parse_constant=_no_number)
     except json.JSONDecodeError:
         arguments = literal(text)
+    arguments = encodable_json(arguments)
     if not isinstance(arguments, dict) or not all(isinstance(key, str) for key in arguments):
         raise ValueError("no object with names as keys")
     return arguments

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, TypeVar
 
+from agentgym_rl.envs.bounds import encodable_json
 from agentgym_rl.envs.core import Message
 from agentgym_rl.envs.tables import parse_json
 from agentgym_rl.rollout.conversation import NoResponse
@@ -93,9 +94,11 @@ def json_in(answer: str, opening: str, closing: str, what: str) -> Any:
     if not 0 <= start < end:
         raise Unreadable(f"there is no JSON {what}")
     try:
-        return parse_json(answer[start : end + 1], f"the {what}")
+        return encodable_json(parse_json(answer[start : end + 1], f"the {what}"))
     except ValueError as error:
         raise Unreadable(str(error)) from error
+    except RecursionError as error:
+        raise Unreadable(f"the {what}: JSON nested too deeply") from error
 
 
 def user(text: str) -> Message:
