@@ -250,11 +250,9 @@ class AgentEvol(OnlineAlgorithm[AgentEvolConfig]):
     def _success(self, rollout: Rollout, number: int, reward: float) -> Success:
         episode, segments = rollout.episode, tuple(rollout.segments)
         responses = tuple(turn.response for turn in episode.turns)
-        unlearned = tuple(self._unlearned(episode, place, part) for place, part in enumerate(segments))
+        learned = self.config.learn_invalid
+        unlearned = tuple(() if learned else refused(episode, place, part) for place, part in enumerate(segments))
         return Success(episode.env, episode.item_id, number, reward, responses, segments, unlearned)
-
-    def _unlearned(self, episode: Episode, number: int, segment: Example) -> tuple[Span, ...]:
-        return () if self.config.learn_invalid else refused(episode, number, segment)
 
     def succeeded(self, episode: Episode) -> bool:
         """True if an episode is learned from."""

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from agentgym_rl.envs.splits import no_task
+from agentgym_rl.envs.splits import Splits
 from agentgym_rl.envs.sqlgym.question import Question
 from agentgym_rl.envs.sqlgym.sandbox import Limits
 from agentgym_rl.envs.tables import json_list
@@ -37,12 +37,13 @@ class Bird:
             for path in sorted({self._database(part, entry["db_id"]) for entry in entries}):
                 if not path.is_file():
                     raise FileNotFoundError(f"{self._file(part)} asks about {path.stem}, but there is no {path}")
+        ranges = {part: RANGES[part][: len(entries)] for part, entries in self._entries.items()}
+        self._parts = Splits(f"sqlgym with the data of {folder}", ranges)
 
     @property
     def splits(self) -> Mapping[str, range]:
         """``train``, and ``test``, which is BIRD's dev part; a missing part has no tasks."""
-        sizes = {part: len(self._entries.get(part, ())) for part in RANGES}
-        return {name: RANGES[part][: sizes[part]] for name, part in (("train", "train"), ("test", "dev"))}
+        return {name: self._parts.get(part, range(0)) for name, part in (("train", "train"), ("test", "dev"))}
 
     def question(self, index: int) -> Question:
         _, entry = self._find(index)
@@ -57,10 +58,8 @@ class Bird:
         return self._database(part, entry["db_id"])
 
     def _find(self, index: int) -> tuple[str, dict[str, Any]]:
-        for part, entries in self._entries.items():
-            if index in RANGES[part][: len(entries)]:
-                return part, entries[index - RANGES[part].start]
-        raise no_task(f"sqlgym with the data of {self._folder}", index, self.splits.values())
+        part, place = self._parts.locate(index)
+        return part, self._entries[part][place]
 
     def _file(self, part: str) -> Path:
         return self._folder / part / f"{part}.json"

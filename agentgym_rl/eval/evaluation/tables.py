@@ -22,7 +22,8 @@ def comparison_tables(comparison: Comparison, first: str, second: str) -> list[T
             difference.env, str(difference.difference.n),
             f"{100 * difference.first:.1f}", f"{100 * difference.second:.1f}",
             _percent(difference.difference, "+"),
-            str(len(difference.gained)), str(len(difference.lost)), _p(difference.p),
+            str(len(difference.gained)), str(len(difference.lost)),
+            f"{difference.p:.4f}" if difference.p >= 0.0001 else "< 0.0001",
         )  # fmt: skip
     return [table, *_flips([difference for difference in comparison.differences if difference.env != "all"])]
 
@@ -95,10 +96,6 @@ def _over(measure: Measure | None, tasks: int) -> str:
     """A share in percent; with the number of tasks that it is over where these are not all."""
     said = "" if measure is None or measure.n == tasks else f" ({_share(measure.n, tasks)})"
     return _percent(measure) + said
-
-
-def _p(value: float) -> str:
-    return f"{value:.4f}" if value >= 0.0001 else "< 0.0001"
 
 
 def _flips(differences: list[Difference]) -> list[Table]:

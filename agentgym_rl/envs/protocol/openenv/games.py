@@ -221,9 +221,9 @@ class Game:
             if method == "tools/call" and isinstance(params, dict):
                 call = {"type": "call_tool", "tool_name": params.get("name"), "arguments": params.get("arguments", {})}
                 reply = await self.step(call)
-                text = reply["observation"]["text"]
-                result = {"content": [{"type": "text", "text": text}], "data": text, **_scored(reply)}
-                return success(number, result)
+                text, info = reply["observation"]["text"], reply["observation"]["metadata"]["info"]
+                scored = {"isError": bool(info.get("invalid")), "reward": reply["reward"], "done": reply["done"]}
+                return success(number, {"content": [{"type": "text", "text": text}], "data": text, **scored})
         except (Fault, EnvError) as error:
             return failure(number, -32000, str(error))
         return failure(number, -32601, f"there is no method {str(method)[:80]!r}")
@@ -273,11 +273,3 @@ def success(number: Any, result: Data) -> dict[str, Any]:
 
 def failure(number: Any, code: int, message: str) -> dict[str, Any]:
     return {"jsonrpc": "2.0", "id": number, "error": {"code": code, "message": message}}
-
-
-def _scored(observation: Data) -> dict[str, Any]:
-    return {
-        "isError": bool(observation["metadata"]["info"].get("invalid")),
-        "reward": observation["reward"],
-        "done": observation["done"],
-    }
