@@ -190,7 +190,7 @@ def gradient_groups(place: Path) -> float | None:
 
 def measured(study: Study, place: Path) -> dict[str, float]:
     """The measures of a run; those that none of its steps has are left out."""
-    found = {name: steps(place, one.metric) for name, one in study.measures.items()}
+    found = {name: steps(place, measure.metric) for name, measure in study.measures.items()}
     return {name: round(study.measures[name].told(mean(values)), 3) for name, values in found.items() if values}
 
 

@@ -28,8 +28,8 @@ class Knob:
             if other != value and (not self.ordered or abs(at - place) == 1)
         ]
 
-    def distance(self, one: Setting, other: Setting) -> float:
+    def distance(self, setting: Setting, other: Setting) -> float:
         """How far two values are apart, in [0, 1]."""
-        if not self.ordered or one == other:
-            return float(one != other)
-        return abs(self.values.index(one) - self.values.index(other)) / (len(self.values) - 1)
+        if not self.ordered or setting == other:
+            return float(setting != other)
+        return abs(self.values.index(setting) - self.values.index(other)) / (len(self.values) - 1)

@@ -55,10 +55,10 @@ def test_a_unit_has_the_same_numbers_while_the_next_is_rolled_out(tmp_path):
             replay.run([*filled, *istar, f"engine.mode={mode}", "name=a"], tmp_path / mode, session)
     sync, ahead = (replay.metrics(tmp_path / mode) for mode in ("sync", "colocate_async"))
     assert [step["rollout/staleness"] for step in (*sync, *ahead)] == [0, 0, 0, 1]
-    for one, other in zip(sync, ahead, strict=True):
-        names = [name for name in one if name.startswith("prm/") or name in ("actor/pg_loss", "actor/grad_norm")]
-        assert one["prm/updates"] > 1 and {"prm/loss", "prm/reward_std", "prm/step_auc"} <= {*names}
-        assert {name: other[name] for name in names} == pytest.approx({name: one[name] for name in names}, abs=1e-6)
+    for metrics, other in zip(sync, ahead, strict=True):
+        names = [name for name in metrics if name.startswith("prm/") or name in ("actor/pg_loss", "actor/grad_norm")]
+        assert metrics["prm/updates"] > 1 and {"prm/loss", "prm/reward_std", "prm/step_auc"} <= {*names}
+        assert {name: other[name] for name in names} == pytest.approx({name: metrics[name] for name in names}, abs=1e-6)
     for model in ("actor", "models/prm"):
         weights, others = (replay.weights(tmp_path / mode, model)[2] for mode in ("sync", "colocate_async"))
         assert all(torch.allclose(weights[name], others[name], atol=1e-6) for name in weights)

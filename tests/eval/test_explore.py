@@ -263,7 +263,7 @@ def test_a_killed_command_asks_nothing_twice_and_writes_the_same(url):
     assert f"{len(server.requests)} calls" in done.stdout, "what was used before the kill counts"
     straight = Scripted([COUNT, KEEP])
     assert explore(straight, url, "concurrency=1", "out=straight.jsonl").exit_code == 0
-    asked, once = ([[body["messages"], body["seed"]] for body in one.requests] for one in (server, straight))
+    asked, once = ([[body["messages"], body["seed"]] for body in api.requests] for api in (server, straight))
     assert asked == once
     assert Path("tasks.jsonl").read_bytes() == Path("straight.jsonl").read_bytes()
 
