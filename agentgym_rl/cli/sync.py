@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import glob
 import netrc
 import os
 import subprocess
@@ -80,12 +79,12 @@ def command(
 
 def folders(places: Sequence[str]) -> list[Path]:
     """Folders of runs with W&B's files. Raises FileNotFoundError: a place does not exist or holds no such run."""
+    from agentgym_rl.eval.comparison.runs import folders_of
+
     found: list[Path] = []
     for place in places:
-        given = [Path(place)] if Path(place).exists() else [Path(match) for match in sorted(glob.glob(place))]
+        given, _ = folders_of(place)
         runs_inside = [folder for root in given for folder in (root, *sorted(root.glob("*"))) if starts(folder)]
-        if not given:
-            raise FileNotFoundError(f"{place} does not exist; it is not the folder of a run, nor a glob of some")
         if not runs_inside:
             raise FileNotFoundError(
                 f"{place} has no W&B files (wandb/offline-run-*/*.wandb); a run with logger.wandb=disabled keeps none"

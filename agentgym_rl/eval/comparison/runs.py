@@ -42,8 +42,7 @@ class Run:
     @cached_property
     def metrics(self) -> list[dict[str, Any]]:
         """Rows of ``metrics.jsonl``."""
-        rows = read_jsonl(self.folder / "metrics.jsonl", torn_end=self.stage is not None)
-        return [{name.replace("/horizon", "/max_turns"): value for name, value in row.items()} for row in rows]
+        return list(read_jsonl(self.folder / "metrics.jsonl", torn_end=self.stage is not None))
 
     @cached_property
     def tokens(self) -> dict[int, float] | None:
