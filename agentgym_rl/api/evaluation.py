@@ -249,9 +249,7 @@ def without_playbook(request: EvalRequest) -> EvalRequest:
 
 def exemplars_of(request: Request) -> Exemplars | None:
     """See :meth:`Exemplars.read`."""
-    if request.exemplars is None:
-        return None
-    return Exemplars.read(request.exemplars, request.nearest)
+    return None if request.exemplars is None else Exemplars.read(request.exemplars, request.nearest)
 
 
 def _check_playbook(request: Request, playbook: Playbook, suite: Suite) -> None:

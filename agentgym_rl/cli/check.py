@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 SHOWN = 5
 """Faults listed a check."""
+MARKS = {None: "[yellow]skip[/yellow]", True: "[green]pass[/green]", False: "[red]FAIL[/red]"}
+"""By whether a check passed."""
 
 
 def command(
@@ -55,15 +57,9 @@ def command(
     table.add_column("")
     table.add_column("detail")
     for finding in report.findings:
-        table.add_row(finding.name, _mark(finding), escape(_detail(finding)))
+        table.add_row(finding.name, MARKS[finding.passed], escape(_detail(finding)))
     console.print(table)
     raise typer.Exit(0 if report.passed else 1)
-
-
-def _mark(finding: Finding) -> str:
-    if finding.passed is None:
-        return "[yellow]skip[/yellow]"
-    return "[green]pass[/green]" if finding.passed else "[red]FAIL[/red]"
 
 
 def _detail(finding: Finding) -> str:

@@ -147,7 +147,8 @@ def load(overrides: Sequence[str]) -> Config:
             own = words.with_curriculum(own)
             wanted = [part for word in own for part in words.spelled_out(word)]
             composed = _composed(wanted)
-            if _is_tiny(composed) and composed.model.path is not None and "model" not in map(words.key, own):
+            tiny = OmegaConf.get_type(composed.model) is schema(TinyModelConfig)
+            if tiny and composed.model.path is not None and "model" not in map(words.key, own):
                 composed = _composed([*wanted, "model=hf"])
             if composed.engine.memory is not None:
                 chosen = gpus.chosen(composed, {*map(words.key, own)})
@@ -285,11 +286,6 @@ def _places() -> list[str]:
     """Where choices are looked for that our tree has not; the first one counts."""
     folders = (*own_recipes(), *package_recipes(tuple(sys.path)))
     return [*(f"{RecipeFiles.scheme()}://{folder}" for folder in folders), f"{Choices.scheme()}://"]
-
-
-def _is_tiny(composed: DictConfig) -> bool:
-    kind: Any = OmegaConf.get_type(composed.model)
-    return kind is schema(TinyModelConfig)
 
 
 def identity(config: Config) -> str:

@@ -87,9 +87,7 @@ class Resolved:
 
     def optimizer(self, stage: str) -> OptimizerConfig:
         """Settings of the updates of a stage; the control repeats those of the algorithm."""
-        if stage == Cloning.stage:
-            return self.config.cloning.optimizer
-        return self.config.algorithm.updates
+        return self.config.cloning.optimizer if stage == Cloning.stage else self.config.algorithm.updates
 
     # the rules of an episode
 

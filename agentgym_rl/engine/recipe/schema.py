@@ -85,7 +85,8 @@ def typed(node: DictConfig, path: str = "") -> Any:
     Raises:
         RecipeError: a key is unknown, a value is no choice, or the dataclass refuses it.
     """
-    kind = _copied(node)
+    composed: Any = OmegaConf.get_type(node)
+    kind = composed.copy_of
     hints = get_type_hints(kind)
     known = {setting.name for setting in fields(kind)}
     if unknown := [str(key) for key in node if key not in known]:
@@ -134,11 +135,6 @@ def read(kind: type, values: Mapping[str, Any], path: str) -> Any:
         raise RecipeError(_located(path, explain(error))) from error
     assert isinstance(composed, DictConfig)
     return typed(composed, path)
-
-
-def _copied(node: DictConfig) -> Any:
-    copied: Any = OmegaConf.get_type(node)
-    return copied.copy_of
 
 
 def _value(hint: Any, value: Any, path: str) -> Any:

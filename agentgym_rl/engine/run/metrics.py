@@ -60,6 +60,4 @@ def gradient_groups(episodes: Sequence[Episode], prefix: str) -> Metrics:
     A group is a task with two or more episodes that count; there is no metric where there is none.
     """
     groups = [rewards for rewards in rewards_by_task(episodes) if len(rewards) > 1]
-    if not groups:
-        return {}
-    return {f"{prefix}gradient_groups": fmean(map(uneven, groups))}
+    return {f"{prefix}gradient_groups": fmean(map(uneven, groups))} if groups else {}

@@ -100,9 +100,7 @@ class ALFWorld(TextEnv):
     def goal(self, task: Task) -> str:
         """The task's sentence, and which game it is. For one of ALFWorld's own games it reads the file."""
         folder = self._folder(task)
-        if folder is not None:
-            return official.goal(folder, task.index)
-        return _described(self._game(task))
+        return _described(self._game(task)) if folder is None else official.goal(folder, task.index)
 
     async def content(self, task: Task) -> str:
         """The layout, of which the first observation shows the receptacles; one of ALFWorld's own games by its name."""

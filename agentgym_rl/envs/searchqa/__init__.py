@@ -138,9 +138,7 @@ def _retriever(corpus: str | Path | None, index: str | Path | None, url: str | N
         return Remote(url, timeout)
     if (corpus is None) != (index is None):
         raise ValueError("corpus and index belong together: give both")
-    if corpus is None:
-        return BM25(articles.load)
-    return open_corpus(str(corpus), str(index))
+    return BM25(articles.load) if corpus is None else open_corpus(str(corpus), str(index))
 
 
 _PUNCTUATION = str.maketrans("", "", string.punctuation)

@@ -71,9 +71,7 @@ def clean(text: str) -> str:
 def includes(expected: str, text: str, words: bool = False) -> bool:
     """Whether a text has another one in it; with ``words`` a single character must be a word of it."""
     expected, text = clean(expected), clean(text)
-    if words and len(expected) == 1:
-        return expected in _WORD.findall(text)
-    return expected in text
+    return expected in (_WORD.findall(text) if words and len(expected) == 1 else text)
 
 
 async def answer_matches(config: Config, answer: str, judge: Judge | None) -> bool:
