@@ -306,6 +306,8 @@ ALONE = "one environment has all tasks of every step"
         )),
         ("mixture=sequential mixture.steps=2", f"mixture.steps has no effect: {ALONE}"),
         ("mixture=sequential mixture.order=[textcraft]", f"mixture.order has no effect: {ALONE}"),
+        ("envs.textcraft.harness.command=ls rollout.invalid_limit=3", "invalid_limit has no effect: programs act in"),
+        ("envs.textcraft.harness.command=ls rollout.step_seconds=9", "step_seconds has no effect: programs act in"),
         ("envs.textcraft.share=0.5", "share has no effect: no other environment has a share"),
         ("cloning.epochs=0 cloning.observation_weight=0.1", "observation_weight has no effect: nothing is cloned"),
         ("cloning.epochs=0 envs.textcraft.demonstrations=9", "demonstrations has no effect: nothing is cloned"),

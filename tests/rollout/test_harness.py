@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import re
 import shlex
 import signal
 import subprocess
@@ -413,3 +414,26 @@ def test_settings_are_read_from_a_mapping(tmp_path, monkeypatch):
 def test_wrong_settings_are_told(rules, said):
     with pytest.raises(ValueError, match=said):
         Harness(**rules)
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"command": True}, "harness.command is True; give a text or a list of texts"),
+        ({"command": ["ls", 1]}, "harness.command is ['ls', 1]; give a text or"),
+        ({"command": "'ls"}, "which no shell reads: No closing quotation"),
+        ({"function": 3}, "harness.function is 3; give a text"),
+        ({"command": "ls", "memory_mb": "1G"}, "harness.memory_mb is '1G'; give a whole number"),
+        ({"command": "ls", "max_tokens": 2.5}, "harness.max_tokens is 2.5; give a whole number"),
+        ({"command": "ls", "grade_seconds": False}, "harness.grade_seconds is False; give a number"),
+        ({"command": "ls", "grade_file": 2}, "harness.grade_file is 2; give a text"),
+        ({"command": "ls", "env": ["A"]}, "harness.env is ['A']; give a text for each variable"),
+    ],
+)
+def test_settings_of_another_kind_are_told(settings, said):
+    with pytest.raises(ValueError, match=re.escape(said)):
+        Harness.of(settings)
+
+
+def test_a_variable_may_be_a_number():
+    assert Harness.of({"command": "ls", "env": {"LEVEL": 1}}).env == {"LEVEL": "1"}

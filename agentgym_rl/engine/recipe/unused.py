@@ -91,6 +91,9 @@ def _of_rollouts(config: Config) -> Iterator[Unused]:
         yield Unused("rollout.notes_tokens", f"rollout.context={rollout.context} asks for no notes")
     if rollout.context == "recent" and config.algorithm.policy_gradient is not None:
         yield Unused("algorithm.observation_weight", "rollout.context=recent has observations in prompts alone")
+    if config.envs and all(env.harness for env in config.envs.values()):
+        why = "programs act in all environments"
+        yield from _all("rollout", why, "invalid_limit", "step_seconds", in_recipes=False)
     if rollout.exemplars is None:
         yield Unused("rollout.nearest", "there are no rollout.exemplars")
     if config.algorithm.online is None:

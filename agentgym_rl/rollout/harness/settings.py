@@ -69,12 +69,12 @@ class Harness:
         Raises:
             ValueError: there is none.
         """
-        words = shlex.split(text)
+        words = _words("command", text)
         return cls(function=text) if len(words) == 1 and ":" in text else cls(command=words)
 
     @classmethod
     def of(cls, settings: Mapping[str, Any]) -> Harness:
-        """Read a mapping. A command may be one text, as a shell reads it.
+        """Read a mapping. A command may be one text, as a shell reads it; a variable may be a number.
 
         Raises:
             ValueError: a key is unknown or a value wrong.
@@ -82,11 +82,7 @@ class Harness:
         known = [each.name for each in fields(cls)]
         if unknown := sorted(set(settings) - set(known)):
             raise ValueError(f"harness has no setting {', '.join(unknown)}; its settings: {', '.join(known)}")
-        values = dict(settings)
-        for name in ("command", "grade_command"):
-            if isinstance(command := values.get(name), str):
-                values[name] = shlex.split(command)
-        return cls(**values)
+        return cls(**{name: _read(name, value) for name, value in settings.items()})
 
     def anywhere(self) -> Harness:
         """The same for processes with another current folder: files are absolute."""
@@ -102,6 +98,47 @@ class Harness:
     def words(self) -> list[str]:
         """The command line that starts it."""
         return [sys.executable, "-m", CALL, _anywhere(self.function)] if self.function else program(self.command)
+
+
+WANTED = {
+    "command": "a text or a list of texts", "grade_command": "a text or a list of texts", "function": "a text",
+    "grade_function": "a text", "grade_file": "a text", "memory_mb": "a whole number", "max_tokens": "a whole number",
+    "grade_seconds": "a number", "env": "a text for each variable",
+}  # fmt: skip
+"""What each setting takes."""
+
+
+def _read(name: str, value: Any) -> Any:
+    """A setting as a mapping has it.
+
+    Raises:
+        ValueError: it is of another kind.
+    """
+    match name, value:
+        case "command" | "grade_command", str():
+            return _words(name, value)
+        case "command" | "grade_command", [*words] if all(isinstance(word, str) for word in words):
+            return words
+        case "env", {**given} if all(isinstance(each, str) or _is_number(each) for each in given.values()):
+            return {str(variable): str(each) for variable, each in given.items()}
+        case "function" | "grade_function" | "grade_file", str():
+            return value
+        case "memory_mb" | "max_tokens", int() | None if not isinstance(value, bool):
+            return value
+        case "grade_seconds", _ if _is_number(value):
+            return value
+    raise ValueError(f"harness.{name} is {value!r:.80}; give {WANTED[name]}")
+
+
+def _words(name: str, command: str) -> list[str]:
+    try:
+        return shlex.split(command)
+    except ValueError as error:
+        raise ValueError(f"harness.{name} is {command!r:.80}, which no shell reads: {error}") from error
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def program(command: Sequence[str]) -> list[str]:
