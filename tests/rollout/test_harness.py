@@ -141,6 +141,23 @@ def test_time_that_is_up_is_a_timeout(script):
     assert episode.ending is Ending.TIMEOUT and "longer than 3 s" in episode.error
 
 
+def test_a_program_may_ask_nothing_for_as_long_as_its_episode_may_take(script, monkeypatch):
+    shared = SharedGateway()
+    work, harness = Assignment(task=TASK, max_turns=5), Harness(command=script('ask("go"); time.sleep(0.3); reward(1)'))
+
+    async def one():
+        gateway = await shared.opened()
+        monkeypatch.setattr(gateway.sessions, "_clock", lambda: time.monotonic() * 1e6)
+        running = asyncio.create_task(run_harness(harness, work, RolloutSettings(), shared, lambda: says("hello")))
+        while not running.done():
+            assert gateway.sessions.reclaim() == []
+            await asyncio.sleep(0.05)
+        await shared.close()
+        return (await running)[0].reward
+
+    assert asyncio.run(one()) == 1
+
+
 def test_a_limit_of_turns_ends_the_episode_which_counts(script):
     loop = script('while True: ask("again")')
     episode = run(loop, max_turns=2)

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+from math import inf
 
 from agentgym_rl.rollout.gateway.server import Gateway
+from agentgym_rl.rollout.gateway.session import Sessions
 
 
 class SharedGateway:
-    """A gateway that starts with the first episode, and is replaced where its server has ended."""
+    """A gateway that starts with the first episode, and is replaced where its server has ended.
+
+    Its sessions end with their episodes (``rollout.episode_seconds``), however long a program asks nothing.
+    """
 
     def __init__(self) -> None:
         self._gateway: Gateway | None = None
@@ -18,7 +23,7 @@ class SharedGateway:
         """The gateway, up."""
         async with self._starting:
             if self._gateway is None or not self._gateway.serving:
-                self._gateway = await Gateway().__aenter__()
+                self._gateway = await Gateway(sessions=Sessions(ttl=inf)).__aenter__()
             return self._gateway
 
     async def close(self) -> None:
