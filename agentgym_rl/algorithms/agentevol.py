@@ -148,6 +148,7 @@ class AgentEvol(OnlineAlgorithm[AgentEvolConfig]):
             full_context="algorithm.search" if config.search.calls else None,
             relabels="algorithm.hindsight.max_per_goal" if config.hindsight.max_per_goal else None,
             environments={"algorithm.success_threshold": config.success_threshold},
+            by_environment="algorithm.success_threshold" if config.success_threshold else None,
             equal_updates={"algorithm.mini_batch_trajectories": config.mini_batch_trajectories},
         )
 

@@ -65,6 +65,9 @@ class Needs:
     relabels: str | None = None
     """The key that relabels episodes; every environment with training tasks must tell which goals they reached
     (:meth:`.TextEnv.achieved`)."""
+    by_environment: str | None = None
+    """The key or algorithm that goes by the names of environments, so that it cannot take parts that a mixture makes
+    (:attr:`.Mixture.makes_parts`)."""
     loaded_weights: bool = False
     """It goes back to the weights as loaded."""
     equal_updates: Mapping[str, int] = field(default_factory=dict)

@@ -107,7 +107,8 @@ class Inspo(GRPO):
 
     @classmethod
     def needs(cls, config: Any) -> Needs:
-        return replace(super().needs(config), writer="algorithm.proposals" if config.proposals else None)
+        writer = "algorithm.proposals" if config.proposals else None
+        return replace(super().needs(config), writer=writer, by_environment="algorithm=inspo")
 
     def prompt(self, env: str) -> str:
         return self.population.best(env).text

@@ -40,7 +40,8 @@ class AgentGymLoop(AgentLoopBase):  # type: ignore[misc]
     ``sampled``, at its ``temperature``; verl's sampling parameters without it), ``tags`` (copied into the episode),
     ``stream`` (with the number of the ``sample``, what the seeds of its requests follow from; without it vLLM draws
     from the generator that all requests share), ``prefix`` (responses to replay first, see
-    :class:`agentgym_rl.rollout.prefix.Prefix`) and ``preface`` (text before the first observation). Rules come from
+    :class:`agentgym_rl.rollout.prefix.Prefix`), ``preface`` (text before the first observation), and of a part of an
+    environment ``part_of`` and ``options`` (the environment, and what the part adds to its options). Rules come from
     ``data.agentgym``, see :class:`RolloutSettings`; an environment's options from ``data.agentgym_envs.<name>``, where
     it runs from ``host`` in there, see :class:`HostSettings`, and the program that plays it, if one does, from
     ``harness``, see :class:`~agentgym_rl.rollout.harness.settings.Harness`.
@@ -72,7 +73,8 @@ class AgentGymLoop(AgentLoopBase):  # type: ignore[misc]
     ) -> tuple[Episode, TokenConversation | Chat | None]:
         settings = RolloutSettings.from_mapping(self.data_config.get("agentgym") or {})
         task, limit = Task.parse(row["item_id"]), row.get("max_turns")
-        options = dict((self.data_config.get("agentgym_envs") or {}).get(task.env) or {})
+        whole = row.get("part_of") or task.env
+        options = dict((self.data_config.get("agentgym_envs") or {}).get(whole) or {}) | (row.get("options") or {})
         harness, host = options.pop("harness", None), HostSettings.of(options.pop("host", {}))
         make_env = partial(opener(host).open, task.env, {"style": settings.style.value, **options})
         request_id, max_turns, preface = uuid4().hex, None if limit is None else int(limit), row.get("preface") or ""

@@ -195,7 +195,7 @@ class Recorder:
         run = Resolved(config)
         self.mixture, self.curriculum = run.mixture, run.curriculum
         self.rules, self.pools, self.panel_tasks = run.rules, run.pools, run.panel_tasks
-        self.environment = run.replaying.__getitem__
+        self.environment = run.session
         self.demonstrations = [Rollout(episode=outcome(Task("counter", 0), 0, 1), segments=[TOKENS])]
         self.demonstrations[0].episode.turns[0].invalid = True
         self.observation_weight = config.cloning.observation_weight
@@ -638,9 +638,25 @@ OF_TASKS: dict[str, Entry] = {
     "min_samples": (4, draws, "mixture.tasks=task", "algorithm.samples_per_task=4"),
     "max_samples": (4, draws, "mixture.tasks=task"),
 }
+CHANGING = ("mixture.every=1", "mixture.min_episodes=1", "mixture.population=8")
+"""A population that changes after each step."""
 OF_MIXTURES: dict[str, dict[str, Entry]] = {
     **dict.fromkeys(("fixed", "uniform", "proportional"), OF_TASKS),
     "dynamic": {**OF_TASKS, "value": ("failure", draws), "smoothing": (0.5, draws)},
+    "frontier": {
+        **OF_TASKS,
+        "floor": (0.9, draws),
+        "temperature": (9, draws),
+        "decay": (0.1, draws),
+        "population": (8, draws),
+        "elite": (2, draws, *CHANGING),
+        "every": (3, draws, *CHANGING),
+        "min_episodes": (24, draws, *CHANGING),
+        "novelty": (0.0, draws, "mixture.distance=0.3"),
+        "distance": (0.9, draws),
+        "crossover": (1.0, draws, *CHANGING),
+        "held_out": ("{ink: [blue]}", draws, "envs.counter.options={ink: red}"),
+    },
     "sequential": {**OF_TASKS, "steps": (2, draws), "order": ("[generous,counter]", draws)},
 }
 

@@ -29,7 +29,7 @@ from agentgym_rl.engine.recipe import compose as recipes
 from agentgym_rl.engine.recipe.config import PanelConfig
 from agentgym_rl.engine.recipe.digest import digest
 from agentgym_rl.engine.recipe.resolved import Resolved
-from agentgym_rl.engine.recipe.schema import to_dict
+from agentgym_rl.engine.recipe.schema import RecipeError, to_dict
 from agentgym_rl.engine.run.cache import ClonedCache
 from agentgym_rl.engine.run.evaluation import RunPanels
 from agentgym_rl.engine.run.folder import Interrupted, RunFolder
@@ -39,6 +39,7 @@ from agentgym_rl.engine.run.metrics_log import MetricsLog, read
 from agentgym_rl.engine.run.run import EngineRun
 from agentgym_rl.engine.run.saver import NotSaved
 from agentgym_rl.engine.run.stages import Stages
+from agentgym_rl.envs import Task
 from agentgym_rl.envs.core import EnvUnavailable
 from agentgym_rl.envs.splits import fingerprint
 from agentgym_rl.rollout.playbook import Op, Operation, Playbook
@@ -78,6 +79,8 @@ class ScriptedTrainer:
         self.critics: list[list[str]] = []
         """The policies that the critic started from."""
         self.asked: list[tuple[float, float]] = []
+        self.parts: dict[str, tuple[str, dict[str, str | int]]] = {}
+        """The environment and the options of each part that was played."""
 
     @property
     def sampler(self):
@@ -88,6 +91,7 @@ class ScriptedTrainer:
     def rollouts(self, rows, *, validate, progress=None, take=None, chunk=None):
         self.played.append([row["item_id"] for row in rows])
         self.streams += [row.get("stream") for row in rows]
+        self.parts |= {row["data_source"]: (row["part_of"], row["options"]) for row in rows if "options" in row}
         self.prefaces.append((validate, {row.get("preface", "") for row in rows}))
         rate = self.val_success.pop(0) if validate and self.val_success else 0.5
         result = []
@@ -820,6 +824,55 @@ def test_a_run_that_is_killed_wherever_it_was_ends_as_the_whole_one(run, monkeyp
     assert trainer.learnt == whole.learnt and kept(trainer) == kept(whole)
     assert resumed_state(trainer) == resumed_state(whole)
     assert [row["step"] for row in read(trainer.folder.path)] == [row["step"] for row in read(whole.folder.path)]
+
+
+FRONTIER = ("algorithm=grpo", "algorithm.steps=6", "algorithm.tasks_per_step=8", "run.save_every=2", "mixture=frontier",
+            "mixture.every=2", "mixture.population=5", "mixture.elite=2", "mixture.min_episodes=2",
+            "mixture.held_out={ink: [blue]}", "envs.counter.options={ink: red}")  # fmt: skip
+
+
+@pytest.mark.parametrize("left", range(1, 7))
+def test_a_killed_run_goes_on_with_the_same_parts_of_environments(run, monkeypatch, left):
+    """At the log of each step, which is after what the state on disk knows or not."""
+    whole = run(*FRONTIER, name="whole")
+    log, calls = MetricsLog.log, {"left": left + 2}
+
+    def dying(self, *arguments):
+        calls["left"] -= 1
+        if calls["left"] == 0:
+            raise Killed
+        log(self, *arguments)
+
+    monkeypatch.setattr(MetricsLog, "log", dying)
+    with pytest.raises(Killed):
+        run(*FRONTIER)
+    trainer = run(*FRONTIER)
+    assert resumed_state(trainer) == resumed_state(whole)
+    assert trainer.state.mixture["shares"]["deaths"] > 0
+    parts = trainer.state.mixture["shares"]["parts"]
+    assert trainer.parts and all(parts[name] == {"env": env, "settings": options}
+                                 for name, (env, options) in trainer.parts.items())  # fmt: skip
+    steps, unbroken = (read(each.folder.path) for each in (trainer, whole))
+    told = ("frontier/", "env/", "val/")
+    assert [[(key, value) for key, value in row.items() if key.startswith(told)] for row in steps] == [
+        [(key, value) for key, value in row.items() if key.startswith(told)] for row in unbroken
+    ]
+    assert {key.split("/")[1] for row in steps for key in row if key.startswith("env/")} == {"counter"}
+
+
+def test_a_mixture_with_parts_refuses_algorithms_that_go_by_environments(toy_recipes):
+    with pytest.raises(RecipeError, match="algorithm=inspo goes by the names of environments, and mixture=frontier"):
+        Resolved(composed("experiment=counter", "algorithm=inspo", "mixture=frontier")).ask_envs()
+
+
+def test_an_algorithm_can_ask_and_encode_the_tasks_of_parts(toy_recipes):
+    resolved = Resolved(composed("experiment=counter", *FRONTIER))
+    name, part = next(iter(resolved.mixture.parts.items()))
+    assert resolved.session(name).most == part.settings["most"] and resolved.session(name).name == name
+    assert resolved.whole(name) == "counter" == resolved.whole("counter")
+    assert resolved.facts(name).goal(Task(name, 2)) == f"count to {2 % part.settings['most'] + 1}"
+    refused = resolved.mixture.state_dict()["shares"]["refused"]
+    assert all("ink=lead" in why for why in refused.values())
 
 
 def test_a_step_that_cannot_be_saved_ends_the_run_with_one_line_and_is_repeated(run, monkeypatch):

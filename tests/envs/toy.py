@@ -9,18 +9,25 @@ from math import inf
 from typing import ClassVar
 
 from agentgym_rl.envs.core import Achieved, EnvSpec, Observation, ProtocolError, Step, Task, TaskNotFound, TextEnv
+from agentgym_rl.envs.knobs import Knob
 
 SIZE = 50
 
 
 class Counter(TextEnv):
-    """``say N`` for the next number, from 1 to the target; task i has target ``i % 3 + 1``. One wrong number loses."""
+    """``say N`` for the next number, from 1 to the target; task i has target ``i % 3 + 1``. One wrong number loses.
+
+    Targets are at most ``most``. With the ink ``lead`` no number is right.
+    """
 
     name: ClassVar[str] = "counter"
+    knobs = (Knob("most", (1, 2, 3), nested=True), Knob("ink", ("red", "green", "blue", "lead"), ordered=False))
 
-    def __init__(self, style: str = "agentgym", hurry: bool = False) -> None:
+    def __init__(
+        self, style: str = "agentgym", hurry: bool = False, most: int | None = None, ink: str | None = None
+    ) -> None:
         super().__init__(style)  # type: ignore[arg-type]
-        self.hurry = hurry
+        self.hurry, self.most, self.ink = hurry, most, ink
         self._next: int | None = None
         self._target = 0
 
@@ -38,7 +45,7 @@ class Counter(TextEnv):
     def target(self, task: Task) -> int:
         if not 0 <= task.index < SIZE:
             raise TaskNotFound(f"{task} is outside 0..{SIZE - 1}")
-        return int(self._pursued.split()[-1]) if self._pursued else task.index % 3 + 1
+        return int(self._pursued.split()[-1]) if self._pursued else task.index % (self.most or 3) + 1
 
     async def _reset(self, task: Task) -> Observation:
         self._target = self.target(task)
@@ -51,7 +58,7 @@ class Counter(TextEnv):
         word, _, number = action.partition(" ")
         if word != "say" or not number.isdecimal():
             return Step(Observation("I do not understand.", self._possible()), 0.0, False, info={"invalid": True})
-        if int(number) != self._next:
+        if int(number) != self._next or self.ink == "lead":
             self._next = None
             return Step(Observation("Wrong."), 0.0, True)
         self._next += 1

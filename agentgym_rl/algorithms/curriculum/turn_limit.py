@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, TypeVar
 
@@ -76,11 +76,15 @@ class Curriculum:
             raise ValueError(f"step is {step}; training steps count from 1")
         return self.limits[env].max_turns(step)
 
-    def observe(self, episodes: Sequence[Episode]) -> None:
-        """Take in a step's episodes; those that do not count, or began with a replay, are ignored."""
+    def observe(self, episodes: Sequence[Episode], whole: Callable[[str], str] = str) -> None:
+        """Take in a step's episodes; those that do not count, or began with a replay, are ignored.
+
+        Args:
+            whole: the environment that a part of one is counted as.
+        """
         counted = [episode for episode in episodes if episode.ending.counts and not episode.prefix_turns]
         for env, limit in self.limits.items():
-            own = [episode.success for episode in counted if episode.env == env]
+            own = [episode.success for episode in counted if whole(episode.env) == env]
             if own:
                 limit.observe(sum(own) / len(own))
 

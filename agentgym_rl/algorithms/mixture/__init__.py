@@ -5,14 +5,18 @@ episodes each gets. Both can learn from past episodes: from their success, kept 
 (:mod:`.posterior`), and shares from the variance of rewards within tasks (:mod:`.variance`); :mod:`.rounding` turns
 parts into whole numbers. Equations, sources and departures stand in those modules.
 
+:class:`Frontier` also decides what environments there are: it makes parts of them while a run goes on.
+
 A mixture of one's own is a subclass of :class:`Mixture` and an entry point in the group ``agentgym_rl.mixtures``.
 """
 
 from agentgym_rl.algorithms.mixture.dynamic import Dynamic, DynamicConfig
+from agentgym_rl.algorithms.mixture.frontier import Frontier, FrontierConfig
 from agentgym_rl.algorithms.mixture.mixture import (
     Draw,
     Fixed,
     Mixture,
+    Part,
     Pools,
     Proportional,
     Uniform,
@@ -20,16 +24,21 @@ from agentgym_rl.algorithms.mixture.mixture import (
     normalised,
 )
 from agentgym_rl.algorithms.mixture.sequential import Sequential, SequentialConfig
+from agentgym_rl.algorithms.mixture.space import Adjustable
 from agentgym_rl.algorithms.mixture.tasks import By, MixtureConfig
 
 __all__ = [
+    "Adjustable",
     "By",
     "Draw",
     "Dynamic",
     "DynamicConfig",
     "Fixed",
+    "Frontier",
+    "FrontierConfig",
     "Mixture",
     "MixtureConfig",
+    "Part",
     "Pools",
     "Proportional",
     "Sequential",

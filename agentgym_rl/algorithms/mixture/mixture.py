@@ -5,13 +5,14 @@ from __future__ import annotations
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from math import isfinite
 from random import Random
 from typing import Any, ClassVar, Generic, TypeVar
 
 from agentgym_rl.algorithms.installed import installed
 from agentgym_rl.algorithms.mixture import rounding
+from agentgym_rl.algorithms.mixture.space import Adjustable, Settings
 from agentgym_rl.algorithms.mixture.tasks import By, MixtureConfig, Tasks, WeightedTasks
 from agentgym_rl.data.episode import Episode
 from agentgym_rl.envs import Task
@@ -24,6 +25,16 @@ class Draw:
     task: Task
     samples: int
     """Its episodes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A part of an environment that a mixture makes while the run goes on."""
+
+    env: str
+    """The environment of the recipe."""
+    settings: Settings
+    """The options of the environment's class that make it a part."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +54,8 @@ class Pools:
     """Label of a task, for ``mixture.tasks=difficulty``."""
     fewest_samples: int = 1
     """Fewest episodes of a task that the algorithm can learn from."""
+    adjustable: Mapping[str, Adjustable] = field(default_factory=dict)
+    """All environments of the run, for a mixture that makes parts of them."""
 
     def __post_init__(self) -> None:
         shares = self.shares
@@ -67,6 +80,8 @@ class Mixture(ABC, Generic[C]):
     Config: ClassVar[type[MixtureConfig]] = MixtureConfig
     uses_given_shares: ClassVar[bool] = False
     """It reads the sizes of ``envs.<name>.share``, not only which are 0."""
+    makes_parts: ClassVar[bool] = False
+    """Its tasks are those of :attr:`parts`, not of the recipe's environments."""
 
     def __init__(self, config: C, pools: Pools) -> None:
         """
@@ -79,6 +94,11 @@ class Mixture(ABC, Generic[C]):
         if config.tasks is not By.OFF and most is not None and most < self.fewest_samples:
             raise ValueError(f"mixture.max_samples={most} must be null or at least {self.fewest_samples}")
         self.tasks = Tasks() if config.tasks is By.OFF else WeightedTasks(list(pools.given), config, pools.difficulty)
+
+    @property
+    def parts(self) -> Mapping[str, Part]:
+        """Environments that it made, by name."""
+        return {}
 
     @property
     @abstractmethod

@@ -115,6 +115,9 @@ class Tasks:
     def observe(self, episodes: Sequence[Episode]) -> None:
         """Take in the episodes of a step, all with an ending that counts."""
 
+    def follow(self, envs: Sequence[str]) -> None:
+        """Go on with other environments; what is known of those that stay is kept."""
+
     def state_dict(self) -> dict[str, Any]:
         return {}
 
@@ -157,6 +160,9 @@ class WeightedTasks(Tasks):
             outcomes[episode.env, self._key(Task.parse(episode.item_id))].append(episode.success)
         for (env, key), own in outcomes.items():
             self.known[env].setdefault(key, Posterior()).add(sum(own), len(own) - sum(own), self.config.decay)
+
+    def follow(self, envs: Sequence[str]) -> None:
+        self.known = {env: self.known.get(env, {}) for env in envs}
 
     def state_dict(self) -> dict[str, Any]:
         return {env: {key: sums.state_dict() for key, sums in known.items()} for env, known in self.known.items()}

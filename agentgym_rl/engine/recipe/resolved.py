@@ -6,29 +6,35 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, fields, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
+from random import Random
 from typing import Any
 
 from agentgym_rl.algorithms import Algorithm, algorithms
 from agentgym_rl.algorithms.base import Needs
 from agentgym_rl.algorithms.bc import Cloning
 from agentgym_rl.algorithms.curriculum.turn_limit import Curriculum, TurnLimit, curricula
-from agentgym_rl.algorithms.mixture import Mixture, Pools, mixtures
+from agentgym_rl.algorithms.mixture import Adjustable, Mixture, Pools, mixtures
+from agentgym_rl.algorithms.mixture.space import Settings
 from agentgym_rl.algorithms.optimizer import OptimizerConfig
 from agentgym_rl.data.overlap import COMPARED, Games, Overlap, demonstrated, overlaps_of
 from agentgym_rl.data.panels import digest, indices_of, panel_of, sample, warn_of_other_ids
 from agentgym_rl.engine.recipe.config import Config, Device, EngineConfig, EnvConfig, Mode
 from agentgym_rl.engine.recipe.schema import RecipeError, read, to_dict
 from agentgym_rl.envs import Task, TextEnv, make
-from agentgym_rl.envs.core import TaskNotFound
+from agentgym_rl.envs.core import EnvError, OracleUnavailable, TaskNotFound
 from agentgym_rl.envs.hosts import EnvHost, HostSettings, LocalHost, open_host
 from agentgym_rl.envs.numbering import Panel
-from agentgym_rl.envs.registry import base_name
+from agentgym_rl.envs.probe import BadAction, follow, walk
+from agentgym_rl.envs.registry import base_name, env_class
 from agentgym_rl.rollout.exemplars import Exemplars
 from agentgym_rl.rollout.harness.settings import Harness
 from agentgym_rl.rollout.playbook import Playbook
 from agentgym_rl.rollout.settings import RolloutSettings
+
+CHECKED = 2
+"""Tasks of a part that its oracle solves before the mixture takes it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,7 +57,8 @@ class Resolved:
         """Build what follows from the tasks of environments, and so find out what is wrong with it.
 
         Raises:
-            RecipeError: the algorithm replays or relabels episodes of an environment that cannot.
+            RecipeError: the algorithm replays or relabels episodes of an environment that cannot, or cannot take the
+                parts that the mixture makes.
             ValueError, EnvError, FileNotFoundError: see :attr:`panels`, :attr:`mixture`, :attr:`playbook` and
                 :attr:`exemplars`.
         """
@@ -62,6 +69,11 @@ class Resolved:
         if key := self.needs.replays:
             unlike = [name for name in learned if not self.local[name].spec.replayable]
             _refuse(f"{key} replays the beginning of episodes, which", unlike, leave)
+        if (key := self.needs.by_environment or self.needs.relabels) and self.mixture.makes_parts:
+            raise RecipeError(
+                f"{key} goes by the names of environments, and mixture={self.config.mixture.type} makes parts with "
+                "names of their own; choose another mixture"
+            )
         if key := self.needs.relabels:
             unlike = [name for name in learned if not self.envs[name].relabels]  # those on servers do not
             _refuse(f"{key} asks which other goals an episode reached, which", unlike, leave)
@@ -99,7 +111,7 @@ class Resolved:
 
     def max_turns(self, env: str) -> int | None:
         """The turn limit of an environment's episodes; None takes its own."""
-        return self.config.envs[env].max_turns or self.config.rollout.max_turns
+        return self.config.envs[self.whole(env)].max_turns or self.config.rollout.max_turns
 
     @cached_property
     def playbook(self) -> Playbook:
@@ -123,6 +135,7 @@ class Resolved:
 
     def prompt(self, env: str, algorithm: Algorithm[Any], instead: str | None = None) -> str:
         """What goes with the weights that an algorithm leads to; ``instead`` takes the place of its own prompt."""
+        env = self.whole(env)
         own = algorithm.prompt(env) if instead is None else instead
         return "\n\n".join(filter(None, [own, self.playbook.text(env)]))
 
@@ -133,7 +146,7 @@ class Resolved:
             algorithm: of the stage.
             own, instead: ``preface`` and ``prompt`` of a request.
         """
-        solved = "" if self.exemplars is None else self.exemplars.text(self.envs[task.env], task)
+        solved = "" if self.exemplars is None else self.exemplars.text(self.facts(task.env), task)
         return "\n\n".join(filter(None, [self.prompt(task.env, algorithm, instead), solved, own]))
 
     @property
@@ -210,8 +223,51 @@ class Resolved:
 
     @cached_property
     def replaying(self) -> dict[str, TextEnv]:
-        """A session of each environment in this process, for the algorithm."""
+        """Sessions in this process for the algorithm, by environment; see :meth:`session`."""
         return {name: make(name, **self.options[name]) for name in self.config.envs}
+
+    def session(self, name: str) -> TextEnv:
+        """A session in this process for the algorithm, also of a part that the mixture made."""
+        if name not in self.replaying:
+            part = self.mixture.parts[name]
+            self.replaying[name] = make(name, **self._options_with(part.env, part.settings))
+        return self.replaying[name]
+
+    # parts that the mixture makes
+
+    def whole(self, env: str) -> str:
+        """The environment of the recipe that an environment is, or is a part of."""
+        return env if env in self.config.envs else self.mixture.parts[env].env
+
+    def facts(self, env: str) -> TextEnv:
+        """An environment, or part of one, to be asked for fixed facts."""
+        return self.envs[env] if env in self.envs else self.session(env)
+
+    def _options_with(self, whole: str, settings: Settings) -> dict[str, Any]:
+        return {**self.options[whole], **settings}
+
+    @cached_property
+    def _part_tasks(self) -> dict[str, Sequence[int]]:
+        """Training tasks of the parts that the mixture made, by name."""
+        return {}
+
+    def _tasks_of_part(self, whole: str, name: str, settings: Settings) -> Sequence[int]:
+        """Training tasks of an environment with other options.
+
+        Raises:
+            ValueError: there are none, or the oracle does not solve two of them within the turn limit.
+        """
+        if name not in self._part_tasks:
+            try:
+                env = make(name, **self._options_with(whole, settings))
+                pool = _pool(env, self.config.envs[whole])
+                limit = self.config.envs[whole].max_turns or self.config.rollout.max_turns or env.spec.max_turns
+                for index in Random(name).sample(pool, min(CHECKED, len(pool))):
+                    asyncio.run(_solve(env, Task(name, index), limit))
+            except (EnvError, BadAction) as error:
+                raise ValueError(f"{whole} with {_listed(settings)}: {error}") from error
+            self._part_tasks[name] = pool
+        return self._part_tasks[name]
 
     def is_local(self, panel: Panel) -> bool:
         """True if the environment in this process has the tasks of a panel; a server may have others."""
@@ -287,13 +343,23 @@ class Resolved:
             tasks=self.pools,
             shares={name: env.share for name, env in config.envs.items()},
             seed=config.seed,
-            difficulty=lambda task: self.envs[task.env].difficulty(task),
+            difficulty=lambda task: self.facts(task.env).difficulty(task),
             fewest_samples=self.needs.samples_per_task,
+            adjustable={name: self._adjustable(name) for name in config.envs},
         )
         found = mixtures()[config.mixture.type](config.mixture, pools)
         if (online := config.algorithm.online) is not None:
             found.bounds(online.samples_per_task)
         return found
+
+    def _adjustable(self, name: str) -> Adjustable:
+        env, remote = self.config.envs[name], self.hosts[name].kind == "remote"
+        return Adjustable(
+            knobs=() if remote else env_class(name).knobs,
+            options=env.options,
+            demonstrated=env.has_demonstrations and self.learns_from_demonstrations,
+            tasks=partial(self._tasks_of_part, name),
+        )
 
     @cached_property
     def curriculum(self) -> Curriculum:
@@ -330,3 +396,17 @@ def _pool(env: TextEnv, config: EnvConfig) -> Sequence[int]:
         return indices_of(env, config.split)
     tasks = sample(env, config.split, config.difficulty, config.pool, config.pool_seed)
     return [task.index for task in tasks]
+
+
+async def _solve(env: TextEnv, task: Task, limit: int) -> None:
+    """Raises EnvError: the oracle does not solve the task in so many turns."""
+    try:
+        trail = await walk(env, task, follow(env.oracle(task)))
+    finally:
+        await env.close()
+    if not env.spec.success(trail.reward) or len(trail.steps) > limit:
+        raise OracleUnavailable(f"{task} is not solved by the oracle within {limit} turns")
+
+
+def _listed(settings: Settings) -> str:
+    return ", ".join(f"{option}={value}" for option, value in settings.items())

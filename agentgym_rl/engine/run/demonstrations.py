@@ -67,13 +67,15 @@ class Encoder:
 
     def conversation(self, messages: Sequence[Message], task: Task) -> Rollout:
         """See :meth:`agentgym_rl.algorithms.base.Run.encode`."""
-        env = self.run.local[task.env]
+        env = self.run.local[self.run.whole(task.env)]
         start = len(opening(env.spec, env.style, self.run.rules.action_format)) + 1
         return self.trajectory(task.env, Trajectory.of(str(task), messages, start))
 
     def trajectory(self, env: str, trajectory: Trajectory) -> Rollout:
         """See :func:`agentgym_rl.rollout.supervised.encode`, also for what it raises."""
-        return self._encode(env, trajectory, reader(self.run.local[env].spec, self.run.rules.action_format))
+        return self._encode(
+            env, trajectory, reader(self.run.local[self.run.whole(env)].spec, self.run.rules.action_format)
+        )
 
     def general(self, path: str | None) -> list[Rollout]:
         """The conversations of an AgentTraj file that no environment led; see :meth:`trajectory`.

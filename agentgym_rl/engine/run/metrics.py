@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from statistics import fmean
 
 from agentgym_rl.algorithms.base import Metrics
@@ -13,11 +13,15 @@ from agentgym_rl.engine.run.evaluation import figures
 from agentgym_rl.eval.score import errors, score
 
 
-def episode_metrics(episodes: Sequence[Episode]) -> Metrics:
-    """Training episodes by environment, and how model and environment shared their time."""
+def episode_metrics(episodes: Sequence[Episode], whole: Callable[[str], str] = str) -> Metrics:
+    """Training episodes by environment, and how model and environment shared their time.
+
+    Args:
+        whole: the environment that a part of one is counted as.
+    """
     metrics: Metrics = {}
-    for env in sorted({episode.env for episode in episodes}):
-        own = [episode for episode in episodes if episode.env == env]
+    for env in sorted({whole(episode.env) for episode in episodes}):
+        own = [episode for episode in episodes if whole(episode.env) == env]
         metrics |= figures(score(own, ""), f"env/{env}/") | cut_share(own, f"env/{env}/")
         metrics |= lost(own, f"env/{env}/")
         metrics |= gradient_groups(own, f"env/{env}/")

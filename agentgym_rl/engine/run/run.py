@@ -82,7 +82,6 @@ class EngineRun:
         )  # fmt: skip
         self.algorithm: Algorithm[Any] = self.resolved.algorithm
         """That of the present stage."""
-        self.replayable = [name for name, env in self.resolved.local.items() if env.spec.replayable]
         self.rules, self.pools, self.panel_tasks = self.resolved.rules, self.resolved.pools, self.resolved.panel_tasks
 
     # units
@@ -135,8 +134,14 @@ class EngineRun:
     def validation_success(self) -> float | None:
         return self.state.best
 
+    @property
+    def replayable(self) -> list[str]:
+        local = self.resolved.local
+        names = (*local, *self.mixture.parts)
+        return [name for name in names if local[self.resolved.whole(name)].spec.replayable]
+
     def environment(self, name: str) -> TextEnv:
-        return self.resolved.replaying[name]
+        return self.resolved.session(name)
 
     def steps_left(self, episode: Episode) -> list[float] | None:
         return steps_left_by_turn(self.resolved.envs[episode.env], episode)
@@ -145,7 +150,8 @@ class EngineRun:
         return self._drawn(number, self.step)
 
     def request(self, number: int, task: Task, **fields: Any) -> Request:
-        limit = self.curriculum.max_turns(task.env, number + 1) or self.resolved.max_turns(task.env)
+        env = self.resolved.whole(task.env)
+        limit = self.curriculum.max_turns(env, number + 1) or self.resolved.max_turns(env)
         return Request(**{"task": task, "max_turns": limit, **fields})
 
     def batches(
@@ -327,6 +333,7 @@ class EngineRun:
                 **({} if request.temperature is None else {"decoding": "sampled", "temperature": request.temperature}),
                 **({} if request.prefix is None else {"prefix": request.prefix.to_dict()}),
                 **self._preface(request.task, request.preface, request.prompt),
+                **self._part(request.task.env),
             )
             for index, request in enumerate(requests, start=first)
         ]
@@ -336,6 +343,11 @@ class EngineRun:
         text = self.resolved.preface(task, self.algorithm, own, instead)
         return {"preface": text} if text else {}
 
+    def _part(self, env: str) -> dict[str, Any]:
+        """The fields of a row that say what a part of an environment is."""
+        part = self.mixture.parts.get(env)
+        return {} if part is None else {"part_of": part.env, "options": dict(part.settings)}
+
     def _observe(self, episodes: Sequence[Episode]) -> None:
         """Raises EnvUnavailable: too few episodes of an environment count (``run.min_counted_training``)."""
         by_env = groupby(sorted(episodes, key=attrgetter("env")), attrgetter("env"))
@@ -343,7 +355,7 @@ class EngineRun:
         check_counted(parts, self.config.run.min_counted_training, "run.min_counted_training")
         own = [episode for episode in episodes if not episode.prefix_turns]
         self.mixture.observe(own)
-        self.curriculum.observe(own)
+        self.curriculum.observe(own, self.resolved.whole)
         self._leave_out({episode.item_id for episode in episodes if episode.ending is Ending.PROMPT_LIMIT})
 
     def _leave_out(self, item_ids: set[str]) -> None:

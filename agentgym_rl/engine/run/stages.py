@@ -149,7 +149,7 @@ class Stages:
         if episodes:
             metrics |= run.mixture.metrics() | run.curriculum.metrics()
             if whole := [episode for episode in episodes if not episode.prefix_turns]:
-                metrics |= episode_metrics(whole)
+                metrics |= episode_metrics(whole, run.resolved.whole)
             metrics["rollout/episodes_per_s"] = len(episodes) / run.rollout_s
             run.saver.store_episodes(f"step{state.global_step:06d}", episodes)
             if run.config.profile and any(episode.began for episode in episodes):

@@ -1,0 +1,219 @@
+"""Settings follow the agent: births, deaths, shares, and the same ones wherever a run resumes."""
+
+import json
+from collections.abc import Mapping
+from math import exp
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sweep import swept
+
+from agentgym_rl.algorithms.mixture import Adjustable, By, Frontier, FrontierConfig, Pools
+from agentgym_rl.algorithms.mixture.frontier import Individual
+from agentgym_rl.algorithms.mixture.posterior import Posterior
+from agentgym_rl.data.episode import Ending, Episode
+from agentgym_rl.envs import Task
+from agentgym_rl.envs.knobs import Knob
+
+LEVELS = tuple(range(1, 11))
+KNOBS = (Knob("level", LEVELS), Knob("look", ("plain", "odd", "dark"), ordered=False))
+
+
+def ground(unsolved=lambda settings: False, options: Mapping[str, Any] | None = None, **facts: Any) -> Adjustable:
+    """An environment with ten levels in three looks, of which an oracle cannot solve some."""
+
+    def tasks(name: str, setting: Mapping[str, Any]) -> range:
+        if unsolved(setting):
+            raise ValueError(f"{setting} is not solved")
+        return range(100)
+
+    return Adjustable(**{"knobs": KNOBS, "options": options or {}, "demonstrated": False, "tasks": tasks, **facts})
+
+
+def frontier(envs: Mapping[str, Adjustable] | None = None, seed: int = 0, **keys: Any) -> Frontier:
+    envs = {"maze": ground()} if envs is None else envs
+    pools = Pools(
+        tasks=dict.fromkeys(envs, range(9)), shares=dict.fromkeys(envs, 1.0), seed=seed, difficulty=str, adjustable=envs
+    )
+    return Frontier(FrontierConfig(**keys), pools)
+
+
+def outcome(task: Task, success: bool) -> Episode:
+    return Episode(
+        env=task.env, item_id=str(task), ending=Ending.TERMINATED, reward=float(success), success=success, max_turns=9
+    )
+
+
+def played(found: Frontier, steps: range, skill: float, spread: float = 0.5, seed: int = 1) -> list[list[str]]:
+    """Steps of an agent that solves a level d with the chance sigma((skill - d) / spread); the tasks of each."""
+    drawn = []
+    for number in steps:
+        rng, episodes = Random(f"{seed}:{number}"), []
+        for draw in found.draw(number, 24, 4):
+            level = float(found.parts[draw.task.env].settings["level"])
+            chance = 1 / (1 + exp((level - skill) / spread))
+            episodes += [outcome(draw.task, rng.random() < chance) for _ in range(draw.samples)]
+        found.observe(episodes)
+        drawn.append([episode.item_id for episode in episodes])
+    return drawn
+
+
+def levels(found: Frontier) -> float:
+    """Mean level by share."""
+    shares = found.shares
+    return sum(shares[each.name] * float(each.settings["level"]) for each in found.population)
+
+
+@pytest.mark.parametrize("skill", [2.5, 5.0, 8.5])
+def test_levels_follow_the_skill(skill: float) -> None:
+    found = frontier(every=2, floor=0.02, novelty=0.1)
+    played(found, range(60), skill)
+    assert levels(found) == pytest.approx(skill, abs=1.0)
+    assert found.deaths > 12
+
+
+def test_levels_follow_a_skill_that_grows() -> None:
+    found = frontier(every=2, floor=0.02, novelty=0.1)
+    played(found, range(40), 2.5)
+    early = levels(found)
+    played(found, range(40, 110), 8.0)
+    assert early < 4 < 6.5 < levels(found)
+
+
+def test_utility_by_hand() -> None:
+    found = frontier(novelty=0.4, distance=0.1)
+    same = {"level": 4, "look": "plain"}
+    found.population = [
+        Individual("a", "maze", same, 0, [], 9, Posterior(5, 1)),
+        Individual("b", "maze", {**same, "level": 5}, 0, [], 9, Posterior(0, 2)),  # 1/18 away
+        Individual("c", "maze", {**same, "look": "odd"}, 0, [], 9, Posterior(1, 1)),  # 1/2 away
+        Individual("d", "maze", {**same, "level": 10}, 0, [], 9, Posterior(0, 98)),  # 1/3 away
+    ]
+    assert [found.utility(each) for each in found.population] == pytest.approx([0.25 - 0.1, 0.25 - 0.1, 0.5, 0.01])
+    weights = [0.15, 0.15, 0.5, 0.01]
+    assert [*found.shares.values()] == pytest.approx([0.1 / 4 + 0.9 * weight / sum(weights) for weight in weights])
+
+
+@pytest.mark.parametrize("tasks", By)
+@pytest.mark.parametrize("stop", [1, 4, 7, 11])
+def test_a_resumed_mixture_goes_on_with_the_same_settings(tasks: By, stop: int) -> None:
+    envs = {"maze": ground(), "babyai": ground(lambda setting: setting["level"] == 3)}
+    keys = {"every": 2, "tasks": tasks, "population": 6, "elite": 2}
+    whole, first = frontier(envs, **keys), frontier(envs, **keys)
+    played(whole, range(stop), 4)
+    played(first, range(stop), 4)
+    again = frontier(envs, **keys)
+    again.load_state_dict(json.loads(json.dumps(first.state_dict())))
+    assert again.parts == whole.parts
+    assert played(again, range(stop, 20), 4) == played(whole, range(stop, 20), 4)
+    assert again.state_dict() == whole.state_dict() and again.metrics() == whole.metrics()
+
+
+@settings(max_examples=swept(40), deadline=None)
+@given(
+    st.integers(0, 99),
+    st.floats(0, 11),
+    st.sets(st.sampled_from(LEVELS), max_size=4),
+    st.integers(2, 9),
+    st.floats(0, 1),
+    st.floats(0.05, 1),
+)
+def test_whatever_happens(
+    seed: int, skill: float, held: set[int], population: int, crossover: float, floor: float
+) -> None:
+    found = frontier(
+        {"maze": ground(lambda setting: setting["look"] == "dark")},
+        seed, every=1, min_episodes=4, population=population, elite=population // 2, crossover=crossover, floor=floor,
+        held_out={"level": sorted(held)},
+    )  # fmt: skip
+    for number in range(6):
+        tasks = played(found, range(number, number + 1), skill)[0]
+        assert len(tasks) == 24 * 4
+        assert 1 <= len(found.population) <= population
+        assert (
+            sum(found.shares.values()) == pytest.approx(1) and min(found.shares.values()) >= floor / population - 1e-9
+        )
+        assert len({json.dumps(each.settings) for each in found.population}) == len(found.population)
+    assert all(part.settings["level"] not in held and part.settings["look"] != "dark" for part in found.parts.values())
+    assert found.births == len(found.population) + found.deaths
+
+
+def test_settings_that_no_oracle_solves_are_never_born_and_a_small_space_leaves_a_small_population() -> None:
+    found = frontier({"maze": ground(lambda setting: setting["level"] > 2)})
+    assert {each.settings["level"] for each in found.population} == {1, 2}
+    assert found.metrics()["frontier/size"] == 6 < found.config.population
+    assert found.metrics()["frontier/refused"] > 0
+    with pytest.raises(ValueError, match=r"no setting of maze can be trained on: .* is not solved"):
+        frontier({"maze": ground(lambda setting: True)})
+
+
+def test_what_has_too_few_episodes_is_not_judged() -> None:
+    found = frontier(every=1, min_episodes=1000)
+    first = [each.name for each in found.population]
+    played(found, range(5), 5)
+    assert [each.name for each in found.population] == first and found.deaths == 0
+    assert "frontier/elite_success" not in found.metrics()
+
+
+def test_late_episodes_of_parts_that_left_are_ignored_and_strangers_refused() -> None:
+    found = frontier(every=1, min_episodes=4)
+    played(found, range(6), 5)
+    gone = next(name for name in found.parts if name not in found.shares)
+    found.observe([outcome(Task(gone, 1), True)])
+    with pytest.raises(ValueError, match="episodes of textcraft"):
+        found.observe([outcome(Task("textcraft", 1), True)])
+
+
+def test_tasks_that_are_left_out_are_drawn_no_more_and_a_part_without_tasks_leaves() -> None:
+    found = frontier()
+    first, second = (each.name for each in found.population[:2])
+    found.leave_out([*(Task(first, index) for index in range(100)), *(Task(second, index) for index in range(99))])
+    assert first not in found.shares
+    drawn = {draw.task for step in range(40) for draw in found.draw(step, 8, 1)}
+    assert {task.index for task in drawn if task.env == second} == {99}
+
+
+def test_options_of_the_recipe_do_not_move() -> None:
+    found = frontier({"maze": ground(options={"look": "odd"})})
+    assert {tuple(part.settings) for part in found.parts.values()} == {("level",)}
+    assert len(found.population) == 10
+
+
+NESTED = (Knob("depth", (1, 2, 3), nested=True),)
+
+
+@pytest.mark.parametrize(
+    ("envs", "held_out", "says"),
+    [
+        ({"maze": ground(knobs=())}, {}, r"maze has none that envs\.maze\.options leaves free"),
+        ({"maze": ground(options={"level": 1, "look": "odd"})}, {}, "maze has none"),
+        ({"maze": ground()}, {"width": [1]}, "names width, which is no knob; knobs: level, look"),
+        ({"maze": ground()}, {"level": [11]}, "level: 11 is no value of it; choose among 1, 2"),
+        ({"maze": ground()}, {"look": ["plain", "odd", "dark"]}, "leaves no value of maze"),
+        ({"maze": ground(options={"look": "odd"})}, {"look": ["odd"]}, r"options\.look=odd trains on it"),
+        ({"maze": ground(demonstrated=True)}, {"look": ["odd"]}, "the demonstrations of envs.maze may have it"),
+        ({"maze": ground(knobs=NESTED)}, {"depth": [2]}, "larger values of maze have the same tasks"),
+    ],
+)
+def test_what_cannot_be(envs: dict[str, Adjustable], held_out: dict[str, list[Any]], says: str) -> None:
+    with pytest.raises(ValueError, match=says):
+        frontier(envs, held_out=held_out)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("population", 0), ("elite", 12), ("every", 0), ("min_episodes", 0), ("novelty", -1), ("distance", 2),
+     ("crossover", 1.5)],
+)  # fmt: skip
+def test_values_out_of_range(key: str, value: Any) -> None:
+    with pytest.raises(ValueError, match=f"mixture.{key}={value}"):
+        FrontierConfig(**{key: value})
+
+
+@pytest.mark.parametrize("state", [{"shares": {}, "tasks": {}}, {}, {"shares": {"maze": {}}, "tasks": {}}])
+def test_states_of_other_mixtures_are_refused(state: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="the state of mixture=frontier has a population"):
+        frontier().load_state_dict(state)
