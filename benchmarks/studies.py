@@ -349,6 +349,30 @@ STARTS = Study(
     curves={"starts": ["grpo", "exit", "reverse"]},
 )
 
+# settings that follow the agent
+
+FRONTIER = Study(
+    recipe="frontier_maze",
+    prefix="frontier-maze",
+    columns={"held_out": ("held_out", "maze-corridor")},
+    arms={
+        "bc": ["algorithm=bc"],
+        **{name: ["algorithm=grpo", f"mixture={name}"] for name in ("uniform", "dynamic", "frontier")},
+    },
+    orderings={
+        "frontier": [
+            Ordering("frontier > uniform", "frontier", "uniform"),
+            Ordering("frontier > dynamic", "frontier", "dynamic"),
+            Ordering("uniform > BC", "uniform", "bc"),
+        ]
+    },
+    raw=HERE / "frontier.json",
+    page=DOCS / "mixture.md",
+    watched=("validation", "maze-corridor"),
+    table="frontier_arms",
+    samples={"held_out": 2},
+)
+
 # what follows other actions than the expert's
 
 EARLY = Study(
@@ -434,4 +458,5 @@ STUDIES = {
     "early_experience": EARLY,
     "curation": CURATION,
     "hindsight": RELABELLING,
+    "frontier": FRONTIER,
 }

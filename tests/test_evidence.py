@@ -216,6 +216,18 @@ def test_every_mixture_composes_with_the_same_number_of_episodes():
     assert {episodes_of("mixture", arm) for arm in STUDIES["mixture"].arms if arm != "bc"} == {960}
 
 
+@pytest.mark.slow
+def test_every_mixture_of_settings_plays_as_many_episodes_and_none_that_is_held_out():
+    arms = [arm for arm in STUDIES["frontier"].arms if arm != "bc"]
+    assert {episodes_of("frontier", arm) for arm in arms} == {960}
+    resolved = [Resolved(composed("frontier", arm)) for arm in arms]
+    algorithms = [run.config.algorithm for run in resolved]
+    assert all(algorithm == algorithms[0] for algorithm in algorithms)
+    for run in resolved:
+        trained = {run.whole(env) for env, share in run.mixture.shares.items() if share}
+        assert trained == {"maze-rooms", "maze-perfect", "maze-tee"}
+
+
 def test_every_algorithm_of_the_pretrained_model_plays_as_many_episodes():
     assert {episodes_of("pretrained", arm) for arm in ("agentevol", "grpo")} == {560}
 

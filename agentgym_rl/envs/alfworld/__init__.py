@@ -14,6 +14,7 @@ from agentgym_rl.envs.alfworld.goals import goals, reached
 from agentgym_rl.envs.alfworld.plan import plan
 from agentgym_rl.envs.alfworld.session import BuiltIn
 from agentgym_rl.envs.core import Achieved, Observation, Step, Style, Task, TextEnv, in_thread
+from agentgym_rl.envs.knobs import Knob
 
 MAX_STEPS = 50
 """Actions in an episode, the limit of AgentGym's server; the last one truncates."""
@@ -39,6 +40,7 @@ class ALFWorld(TextEnv):
 
     name = "alfworld"
     styles: ClassVar[tuple[Style, ...]] = ("agentgym", "compact", "verl_agent")
+    knobs = (Knob("size", tuple(SIZES)), Knob("types", TYPES, ordered=False))
 
     def __init__(
         self,

@@ -10,10 +10,11 @@ from agentgym_rl.envs.babyai.exact import RULES, ExactSession
 from agentgym_rl.envs.babyai.geometry import Plan
 from agentgym_rl.envs.babyai.goals import achieved, missions
 from agentgym_rl.envs.babyai.level import Level, Outcome
-from agentgym_rl.envs.babyai.levels import LAYERS, LEVELS, MAX_INDEX, SPLITS, level_and_seed
+from agentgym_rl.envs.babyai.levels import LAYERS, LEVELS, MAX_INDEX, SPLITS, level_and_seed, splits
 from agentgym_rl.envs.babyai.oracle import solve
 from agentgym_rl.envs.babyai.wording import ending_note, observe, quoted_list, refusal_note
 from agentgym_rl.envs.core import Achieved, BlockingEnv, Observation, Step, Style, Task, TaskNotFound, in_thread
+from agentgym_rl.envs.knobs import Knob
 from agentgym_rl.envs.picture import Picture, Transcript, complete
 from agentgym_rl.envs.splits import no_task
 from agentgym_rl.envs.texts import EnvTexts, read_texts
@@ -45,15 +46,25 @@ class BabyAI(BlockingEnv):
         style: wording of instruction and observations.
         wording: ``agentgym-exact`` gives observations, goals and actions to the letter of AgentGym's server
             (:mod:`.exact`), in the style ``agentgym``; rewards and endings stay as above.
+        levels: let all splits have tasks of this level, or of these levels, only.
+
+    Raises:
+        ValueError: there is no such level, or the wording is of another style.
     """
 
     name = "babyai"
+    knobs = (Knob("levels", LEVELS),)
     level: Level
     """The level of the last reset."""
     _options: dict[str, Plan]
     _session: ExactSession
 
-    def __init__(self, style: Style = "agentgym", wording: Literal["own", "agentgym-exact"] = "own") -> None:
+    def __init__(
+        self,
+        style: Style = "agentgym",
+        wording: Literal["own", "agentgym-exact"] = "own",
+        levels: str | Sequence[str] | None = None,
+    ) -> None:
         super().__init__(style)
         if wording == EXACT and style != "agentgym":
             raise ValueError(f"wording {EXACT} is a wording of the style agentgym, not of {style}")
@@ -61,7 +72,7 @@ class BabyAI(BlockingEnv):
         instructions = _TEXTS.instructions
         self._spec = _TEXTS.spec(
             self.name,
-            SPLITS,
+            SPLITS if levels is None else splits([levels] if isinstance(levels, str) else levels),
             instructions={**instructions, "agentgym": _TEXTS.exact} if wording == EXACT else instructions,
         )
 

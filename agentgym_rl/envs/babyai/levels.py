@@ -1,5 +1,6 @@
 """The 40 levels of ``levels.toml`` and AgentGym's numbering of tasks."""
 
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 from agentgym_rl.envs.splits import Splits
@@ -20,6 +21,23 @@ MAX_INDEX = 10**9
 
 SPLITS = Splits.read(__file__, "babyai").ranges
 """AgentGym's training and test tasks, then fresh ones: 500, 50 and 50 seeds of each level."""
+
+
+def splits(levels: Collection[str]) -> Mapping[str, Sequence[int]]:
+    """:data:`SPLITS` with the tasks of some levels.
+
+    Raises:
+        ValueError: one is unknown, or there is none.
+    """
+    if unknown := [level for level in levels if level not in LEVELS]:
+        raise ValueError(f"level {unknown[0]!r} is unknown; choose among {', '.join(LEVELS)}")
+    if not levels:
+        raise ValueError(f"levels is empty; choose among {', '.join(LEVELS)}")
+    chosen = [level in levels for level in LEVELS]
+    return {
+        split: tuple(index for index in indices if chosen[index % len(chosen)]) for split, indices in SPLITS.items()
+    }
+
 
 LAYERS = (range(0, 900), SPLITS["test_variants"], SPLITS["val_variants"], SPLITS["train_variants"])
 """The tasks of all splits. No task of one layer is laid out as one of an earlier layer is; AgentGym's come first, and

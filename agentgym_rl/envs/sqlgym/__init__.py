@@ -1,16 +1,18 @@
 """SQLGym: answer questions about a database with one SQL query."""
 
 import sqlite3
+from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 from threading import Lock
 
 from agentgym_rl.envs.core import BlockingEnv, EnvFault, EnvTimeout, EnvUnavailable, Observation, Step, Style, Task
+from agentgym_rl.envs.knobs import Knob
 from agentgym_rl.envs.sqlgym import wording
 from agentgym_rl.envs.sqlgym.bird import Bird
 from agentgym_rl.envs.sqlgym.question import Question
 from agentgym_rl.envs.sqlgym.sandbox import Refused, Row, Sandbox, Source
-from agentgym_rl.envs.sqlgym.tasks import BuiltIn
+from agentgym_rl.envs.sqlgym.tasks import NAMES, BuiltIn
 from agentgym_rl.envs.sqlgym.wording import TEXTS
 from agentgym_rl.envs.sqlgym.workers import POOL, Killed, Worker
 
@@ -27,21 +29,34 @@ class SQLGym(BlockingEnv):
         data: BIRD's folder, see :mod:`agentgym_rl.envs.sqlgym.bird`; the tasks are then AgentGym's.
         explore: number of queries whose results are shown before one counts; ``submit`` in front of a query makes it
             count earlier.
+        domains: let all splits have questions about this domain, or these domains, only.
 
     Raises:
-        FileNotFoundError, ValueError: the folder is not BIRD's, or ``explore`` is negative.
+        FileNotFoundError, ValueError: the folder is not BIRD's, or comes with domains, ``explore`` is negative, or
+            there is no such domain.
     """
 
     name = "sqlgym"
+    knobs = (Knob("domains", NAMES, ordered=False),)
     _question: Question
     _source: Source
 
-    def __init__(self, style: Style = "agentgym", data: str | Path | None = None, explore: int = 0) -> None:
+    def __init__(
+        self,
+        style: Style = "agentgym",
+        data: str | Path | None = None,
+        explore: int = 0,
+        domains: str | Sequence[str] | None = None,
+    ) -> None:
         super().__init__(style)
+        if domains is not None and data is not None:
+            raise ValueError(f"domains={domains} is for built-in questions; leave out either domains or data")
         if explore < 0:
             raise ValueError(f"explore is {explore}; give the number of queries that do not count, 0 or more")
         self._explore = explore
-        self._questions: BuiltIn | Bird = BuiltIn() if data is None else Bird(data)
+        self._questions: BuiltIn | Bird = (
+            Bird(data) if data is not None else BuiltIn([domains] if isinstance(domains, str) else domains)
+        )
         self._spec = TEXTS.spec(
             self.name,
             self._questions.splits,

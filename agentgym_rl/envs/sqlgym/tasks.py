@@ -4,7 +4,7 @@ Indices below 20,000 are AgentGym's, which need BIRD. From there on the difficul
 domains. Each split has databases of its own, and the fingerprint of a query decides which split may ask for it.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from functools import lru_cache
 from random import Random
@@ -30,14 +30,26 @@ VERSIONS: Mapping[str, range] = {
 }
 """The versions of each domain's database that a split asks about."""
 
+NAMES = tuple(domain.name for domain in DOMAINS)
+"""Of all domains."""
+
 LIMITS = Limits(instructions=5_000_000, text=10_000, rows=10_000, seconds=2)
 
 
 class BuiltIn:
-    """The built-in questions."""
+    """The built-in questions, or those about some domains.
 
-    splits = SPLITS
+    Args:
+        domains: names; None for all.
+
+    Raises:
+        ValueError: one is unknown, or there is none.
+    """
+
     limits = LIMITS
+
+    def __init__(self, domains: Sequence[str] | None = None) -> None:
+        self.splits: Mapping[str, Sequence[int]] = SPLITS if domains is None else _of_domains(domains)
 
     @staticmethod
     @lru_cache(maxsize=8192)
@@ -57,6 +69,17 @@ class BuiltIn:
 
     def source(self, index: int) -> bytes:
         return _database(index).image
+
+
+def _of_domains(chosen: Sequence[str]) -> dict[str, tuple[int, ...]]:
+    if unknown := [name for name in chosen if name not in NAMES]:
+        raise ValueError(f"domain {unknown[0]!r} is unknown; choose among {', '.join(NAMES)}")
+    if not chosen:
+        raise ValueError(f"domains is empty; choose among {', '.join(NAMES)}")
+    return {
+        split: tuple(index for index in indices if NAMES[_kind(index)[1]] in chosen)
+        for split, indices in SPLITS.items()
+    }
 
 
 def _has_one_answer(draft: Draft, sandbox: Sandbox) -> bool:

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 from agentgym_rl.envs.actions import Action, InvalidAction, format_react, format_tags, parse_rest, parse_tags
 from agentgym_rl.envs.core import Achieved, Observation, Step, Style, Task, TaskNotFound, TextEnv, in_thread
 from agentgym_rl.envs.extras import needs
+from agentgym_rl.envs.knobs import Knob
 from agentgym_rl.envs.picture import Picture, Transcript, complete
 from agentgym_rl.envs.texts import EnvTexts, read_texts
 from agentgym_rl.envs.verl_agent import PromptTexts, TurnPrompt
-from agentgym_rl.envs.webshop.catalogue import SPLITS, goal_of, goals_worded, sold_in
+from agentgym_rl.envs.webshop.catalogue import SPLITS, WISHES, goal_of, goals_worded, of_wishes, sold_in
 
 if TYPE_CHECKING:
     from agentgym_rl.envs.webshop.product import Goal
@@ -78,6 +79,7 @@ class WebShop(TextEnv):
         goals: with ``data``, the goals that are made of attributes and options, or those that people wrote.
         splits: with ``data`` and goals that are made, whose splits: ``agentgym``, or ``verl_agent`` for goals 0 to 499
             as ``test`` and all others as ``train``.
+        wishes: let all splits have goals with so many attributes, options and price limits only, 4 to 7.
         rewarded: every purchase by its ``score``, or with 1 one whose score is 1, a ``success``, and no other.
 
     Raises:
@@ -87,6 +89,7 @@ class WebShop(TextEnv):
 
     name = "webshop"
     styles: ClassVar[tuple[Style, ...]] = ("agentgym", "compact", "verl_agent")
+    knobs = (Knob("wishes", tuple(WISHES)),)
 
     def __init__(
         self,
@@ -95,8 +98,11 @@ class WebShop(TextEnv):
         goals: Goals = "synthetic",
         splits: Literal["agentgym", "verl_agent"] = "agentgym",
         rewarded: Literal["score", "success"] = "score",
+        wishes: int | None = None,
     ) -> None:
         super().__init__(style)
+        if wishes is not None and data is not None:
+            raise ValueError(f"wishes={wishes} is for the built-in shop; leave out either wishes or data")
         if goals == "human" and data is None:
             raise ValueError("goals=human are those of WebShop's files; give data=<folder>, too")
         if splits == "verl_agent" and (data is None or goals != "synthetic"):
@@ -106,7 +112,7 @@ class WebShop(TextEnv):
         self._data = None if data is None else str(Path(data).expanduser())
         self._spec = TEXTS.spec(
             self.name,
-            SPLITS if data is None else self.shop.splits,
+            self.shop.splits if data is not None else SPLITS if wishes is None else of_wishes(wishes),
             read=partial(parse_tags, tail=TAIL, lower=True) if style == "verl_agent" else _read,
             write=format_tags if style == "verl_agent" else format_react,
             prompt=PROMPT if style == "verl_agent" else None,

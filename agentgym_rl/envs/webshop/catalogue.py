@@ -5,7 +5,7 @@ attributes, one has another value of an option, one costs more than any limit th
 one split and so does an instruction. Everything is a function of :data:`SEED` and of indices.
 """
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
@@ -25,6 +25,9 @@ SPLITS = Splits(
     "webshop", {"train": range(200, 4130), "validation": range(4130, 4330), "test": range(200)}, shares=SHARES
 )
 """The indices of ``train`` and ``test`` are those that AgentGym uses, for goals of its own."""
+
+WISHES = range(4, 8)
+"""How many attributes, options and price limits a goal asks for."""
 
 
 @dataclass(frozen=True)
@@ -110,6 +113,26 @@ def goals_worded(instruction: str, split: str) -> Iterator[Goal]:
 
 def _owns(split: str, goal: Goal) -> bool:
     return SPLITS.owns(split, fingerprint(goal.instruction, 8))
+
+
+@cache
+def _wishes() -> Mapping[str, Sequence[int]]:
+    """How many things each goal of each split asks for."""
+    return {split: [goal(index).wishes for index in indices] for split, indices in SPLITS.items()}
+
+
+def of_wishes(wishes: int) -> Mapping[str, Sequence[int]]:
+    """:data:`SPLITS` with the goals that ask for so many things.
+
+    Raises:
+        ValueError: none does.
+    """
+    if wishes not in WISHES:
+        raise ValueError(f"wishes={wishes} is not between {WISHES[0]} and {WISHES[-1]}, as built-in goals ask for")
+    return {
+        split: tuple(index for index, found in zip(indices, _wishes()[split], strict=True) if found == wishes)
+        for split, indices in SPLITS.items()
+    }
 
 
 def _goal(product: Product, rng: Random, chosen: Mapping[str, str] | None = None) -> Goal:
