@@ -7,6 +7,7 @@
 ``transfer``     trained in one environment, tested in four; all together, or one after the other
 ``starts``       groups that begin at the task, in the middle of own episodes, or of demonstrations
 ``early_experience``   cloning and early experience with SmolLM2-135M, as many updates, and GRPO after each
+``hindsight``    AgentEvol, also with failed episodes under the goals that they reached, and with twice the passes
 ``frontier``     settings of mazes that follow the agent, or equal and dynamic shares, on a family that is held out
 ``curation``     groups as they are, or with successes of a pool, limits by task and a selection of turns
 ``pretrained``   SmolLM2-135M on goals that no training task shares: cloning, AgentEvol with its control, and GRPO
