@@ -114,9 +114,11 @@ class Evaluation:
         return f"<Evaluation: {self}>"
 
     def _repr_html_(self) -> str:
+        from agentgym_rl.eval.evaluation.tables import measured
+
         head = ("environment", "difficulty", "tasks", "episodes", "success", "reward")
         body = [
-            (env, level, score.tasks, score.episodes, _told(score.success), _told(score.reward))
+            (env, level, score.tasks, score.episodes, measured(score.success, 3), measured(score.reward, 3))
             for env, level, score in self._scores()
         ]
         rows = [f"<tr>{''.join(f'<{tag}>{escape(str(cell))}</{tag}>' for cell in row)}</tr>"
@@ -314,14 +316,6 @@ def slug(request: Request, *names: str | None) -> str:
     named = " ".join(filter(None, names)).removeprefix("openai:")
     name = re.sub(r"[^A-Za-z0-9.]+", "_", named).strip("_")
     return f"{name}-n{request.samples}-t{request.temperature:g}-seed{request.seed}"
-
-
-def _told(measure: Measure | None) -> str:
-    """A mean with its 95% interval; ``-`` where no episode counts."""
-    if measure is None:
-        return "-"
-    low, high = measure.ci95
-    return f"{measure.value:.3f} [{low:.3f}, {high:.3f}]"
 
 
 def _row(score: Score) -> dict[str, Any]:

@@ -51,8 +51,8 @@ def _figures(result: Result) -> Table:
 def _cells(name: str, score: Score, n: int) -> list[str]:
     """A row; ``n`` is the number of tasks that its means are over."""
     return [
-        name, _share(n, score.tasks), str(score.episodes), _percent(score.success), _text(score.reward, 3),
-        _text(score.turns, 1), _percent(score.error_rate),
+        name, _share(n, score.tasks), str(score.episodes), _percent(score.success), measured(score.reward, 3),
+        measured(score.turns, 1), _percent(score.error_rate),
     ]  # fmt: skip
 
 
@@ -66,11 +66,11 @@ def _n(score: Score) -> int:
 
 
 def _percent(measure: Measure | None, sign: str = "") -> str:
-    return _text(measure, 1, 100, sign)
+    return measured(measure, 1, 100, sign)
 
 
-def _text(measure: Measure | None, digits: int, scale: float = 1, sign: str = "") -> str:
-    """A mean with its 95% interval."""
+def measured(measure: Measure | None, digits: int, scale: float = 1, sign: str = "") -> str:
+    """A mean with its 95% interval; ``-`` where no episode counts."""
     if measure is None:
         return "-"
     value, low, high = (f"{scale * value:{sign}.{digits}f}" for value in (measure.value, *measure.ci95))
