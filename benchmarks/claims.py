@@ -66,13 +66,15 @@ class Design:
 
 
 def _design(name: str, first: int, found: Mapping[str, Any]) -> Design:
-    """Raises KeyError: a claim is none of the study's."""
-    orderings = {ordering.claim: ordering for table in STUDIES[name].orderings.values() for ordering in table}
+    """Raises KeyError: a claim is none of the study's, or of those of its older rows."""
+    rows = found.get("rows", name)
+    tables = [table for own in (STUDIES[rows], STUDIES[name]) for table in own.orderings.values()]
+    orderings = {ordering.claim: ordering for table in tables for ordering in table}
     claims = tuple(
         Claim(orderings[own["claim"]], own["column"], own["effect"], own["power"], orderings[own["like"]])
         for own in ({"like": claim["claim"], **claim} for claim in found["claims"])
     )
-    return Design(range(first, first + found["seeds"]), found.get("panels", {}), claims, found.get("rows", name))
+    return Design(range(first, first + found["seeds"]), found.get("panels", {}), claims, rows)
 
 
 NONE: Mapping[str, Any] = {"seeds": 5, "claims": []}
