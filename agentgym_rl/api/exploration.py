@@ -34,6 +34,7 @@ class ExploreRequest(Writing):
     """What to explore; ``options.mcp`` names the server."""
 
     temperature: float = 1.0
+    min_counted: float = 0.5
     tasks: int = 50
     rollouts: int = 200
     ideas: int = 3

@@ -32,7 +32,9 @@ def command(
         prepared.explorer.progress = progress
         explored = prepared.run()
     if as_json:
-        common.print_json({"out": prepared.out, "tasks": len(explored.lines), "counts": dict(explored.counts)})
+        counts = {name: explored.counts[name] for name in ("rollouts", "ideas")}
+        found = {"out": prepared.out, "tasks": len(explored.lines), **counts, "refused": explored.refused}
+        common.print_json(found)
         return
     _tell(prepared, explored)
 

@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 
 from agentgym_rl.api.exploration import ExploreRequest
 from agentgym_rl.cli import app
+from agentgym_rl.envs.core import EnvUnavailable
 from agentgym_rl.eval.practice import backward
 from agentgym_rl.eval.practice.asking import Unreadable
 from agentgym_rl.eval.practice.backward import Idea
@@ -53,12 +54,12 @@ def kind(body):
 class Scripted(ChatServer):
     """Keeps two notes, looks at them, asks for the process, and ends; then writes and judges as a test says.
 
-    The first note is called after the seed of its episode.
+    The first note is called after the seed of its episode; ``first`` has other first calls, by seed.
     """
 
     def __init__(self, *answers, judge=EXACT):
         super().__init__(self.said)
-        self.answers, self.judge = list(answers), judge
+        self.answers, self.judge, self.first = list(answers), judge, {}
 
     def said(self, messages):
         if (what := kind(self.body)) == "episode":
@@ -78,7 +79,7 @@ class Scripted(ChatServer):
             ("fly", {}),
             ("finish", {"answer": "seen"}),
         ]
-        name, arguments = calls[turn]
+        name, arguments = self.first.get(self.body["seed"], calls[0]) if turn == 0 else calls[turn]
         return f"Thought: So.\n\nAction: {name} with Action Input: {json.dumps(arguments)}"
 
     def asked(self, what):
@@ -195,8 +196,11 @@ def test_an_explorer_is_told_of_tasks_of_its_split(url, monkeypatch):
 def test_tasks_that_are_enough_end_it(url, monkeypatch):
     monkeypatch.setattr("agentgym_rl.eval.practice.explore.ROUND", 2)
     server = Scripted([COUNT, KEEP])
-    done = explore(server, url, "tasks=1", "rollouts=40")
-    assert done.exit_code == 0 and len(written()) == 1 and "2 episodes" in done.stdout
+    done = explore(server, url, "tasks=1", "rollouts=40", "--json")
+    assert done.exit_code == 0 and len(written()) == 1
+    assert json.loads(done.stdout) == {
+        "out": "tasks.jsonl", "tasks": 1, "rollouts": 2, "ideas": 4, "refused": {"twice": 1},
+    }  # fmt: skip
 
 
 def test_unreadable_answers_are_asked_three_times(url):
@@ -236,6 +240,34 @@ def test_a_world_without_tasks_is_given_up(url, monkeypatch):
     monkeypatch.setattr("agentgym_rl.eval.practice.explore.ROUND", 1)
     done = explore(Scripted([]), url, "rollouts=100")
     assert done.exit_code == 2 and "(none was written) after 2 episodes; try another policy or writer" in done.stderr
+
+
+def test_episodes_in_which_the_server_failed_are_lost(url):
+    server = Scripted([COUNT, KEEP])
+    server.first = {1: ("process", {"wait": 5})}
+    hanging = "options.mcp.timeout=0.5"
+    most = explore(server, url, hanging, "min_counted=0.9", "out=other.jsonl")
+    assert most.exit_code == 2 and "other.jsonl.partial.jsonl" in most.stderr, most.output
+    done = explore(server, url, hanging)
+    assert done.exit_code == 0 and len(written()) == 2, done.output
+
+
+def test_a_replay_in_which_the_server_fails_is_told(url, monkeypatch):
+    async def fails(*_):
+        raise EnvUnavailable("gone")
+
+    monkeypatch.setattr("agentgym_rl.eval.practice.explore.replay", fails)
+    failed = explore(Scripted([COUNT]), url, "rollouts=1")
+    assert failed.exit_code == 2 and "(1 failed on replay)" in failed.stderr
+
+
+def test_seed_and_temperature_reach_the_policy(url):
+    server = Scripted([KEEP])
+    assert explore(server, url, "rollouts=1", "seed=5", "temperature=0.3").exit_code == 0
+    played = [body for body in server.requests if kind(body) == "episode"]
+    assert {(body["seed"], body["temperature"]) for body in played} == {(5, 0.3)}
+    assert {body["temperature"] for body in server.requests if kind(body) != "episode"} == {0.7}
+    assert "n5" in written()[0]["instruction"]
 
 
 def test_a_killed_command_asks_nothing_twice_and_writes_the_same(url):

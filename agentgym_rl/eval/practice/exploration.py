@@ -39,7 +39,8 @@ class Exploration:
     """Share of the episodes whose tasks are of the split ``test``."""
     temperature: float = 1.0
     seed: int = 0
-    min_counted: float = 0.95
+    min_counted: float = 0.5
+    """Share of a round's episodes that must count: curiosity finds what breaks a server."""
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON types of what decides which tasks are found; more of them are found by going on."""

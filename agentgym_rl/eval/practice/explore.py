@@ -201,31 +201,32 @@ class Explorer:
 
     async def _again(self, candidate: Candidate, options: Mapping[str, Any]) -> dict[str, Any] | None:
         """The line of a task, where it can be done again."""
-        key = f"replay {candidate.key}"
-        if key not in self._journal.entries:
-            retries = self.exploration.rules.settings.retries
-            self._journal.add(key, Entry(facts=await self._replayed(candidate, options, retries)))
-        facts = self._journal.entries[key].facts
+        kept = self._journal.entries.get(f"replay {candidate.key}")
+        retries = self.exploration.rules.settings.retries
+        facts = kept.facts if kept else await self._replayed(candidate, options, retries)
         line: dict[str, Any] | None = facts["line"]
         if line is None:
             self._found.counts[facts["fault"]] += 1
         return line
 
     async def _replayed(self, candidate: Candidate, options: Mapping[str, Any], retries: int) -> dict[str, Any]:
+        """The line, or why there is none; kept unless the server failed."""
         settings = self.exploration.rules.of_env(ENV)
         env = self._host.open(ENV, options)
         assert isinstance(env, MCP)
         try:
             line = await replay(env, Task(ENV, 0), candidate.idea, candidate.calls, settings)
-            return {"line": line, "fault": ""}
+            facts = {"line": line, "fault": ""}
         except Differs as difference:
-            return {"line": None, "fault": str(difference)}
+            facts = {"line": None, "fault": str(difference)}
         except EnvError:
-            if not retries:
-                raise
+            if retries:
+                return await self._replayed(candidate, options, retries - 1)
+            return {"line": None, "fault": "failed on replay"}
         finally:
             await close(env, settings.step_seconds)
-        return await self._replayed(candidate, options, retries - 1)
+        self._journal.add(f"replay {candidate.key}", Entry(facts=facts))
+        return facts
 
     async def _exact(self, candidate: Candidate) -> bool:
         """Whether the writer, who does not know that it wrote it, finds that the instruction asks for what was done."""
