@@ -216,7 +216,7 @@ class Explorer:
         assert isinstance(env, MCP)
         try:
             line = await replay(env, Task(ENV, 0), candidate.idea, candidate.calls, settings)
-            facts = {"line": line, "fault": ""}
+            facts: dict[str, Any] = {"line": line, "fault": ""}
         except Differs as difference:
             facts = {"line": None, "fault": str(difference)}
         except EnvError:
