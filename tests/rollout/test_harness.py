@@ -145,7 +145,7 @@ def test_a_program_may_ask_nothing_for_as_long_as_its_episode_may_take(script, m
     shared = SharedGateway()
     work, harness = Assignment(task=TASK, max_turns=5), Harness(command=script('ask("go"); time.sleep(0.3); reward(1)'))
 
-    async def one():
+    async def play():
         gateway = await shared.opened()
         monkeypatch.setattr(gateway.sessions, "_clock", lambda: time.monotonic() * 1e6)
         running = asyncio.create_task(run_harness(harness, work, RolloutSettings(), shared, lambda: says("hello")))
@@ -155,7 +155,7 @@ def test_a_program_may_ask_nothing_for_as_long_as_its_episode_may_take(script, m
         await shared.close()
         return (await running)[0].reward
 
-    assert asyncio.run(one()) == 1
+    assert asyncio.run(play()) == 1
 
 
 def test_a_limit_of_turns_ends_the_episode_which_counts(script):

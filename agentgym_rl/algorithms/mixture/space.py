@@ -46,13 +46,13 @@ class Space:
         knob = rng.choice(movable)
         return {**settings, knob.option: rng.choice(knob.near(settings[knob.option]))}
 
-    def crossed(self, one: Settings, other: Settings, rng: Random) -> Settings:
+    def crossed(self, settings: Settings, other: Settings, rng: Random) -> Settings:
         """Each knob from one of two parents."""
-        return {knob.option: rng.choice((one, other))[knob.option] for knob in self.knobs}
+        return {knob.option: rng.choice((settings, other))[knob.option] for knob in self.knobs}
 
-    def distance(self, one: Settings, other: Settings) -> float:
+    def distance(self, settings: Settings, other: Settings) -> float:
         """Mean over the knobs, each in [0, 1]."""
-        return fmean(knob.distance(one[knob.option], other[knob.option]) for knob in self.knobs)
+        return fmean(knob.distance(settings[knob.option], other[knob.option]) for knob in self.knobs)
 
 
 def spaces(
@@ -88,10 +88,10 @@ def spaces(
         if unknown := [value for value in held if value not in values[option]]:
             known = ", ".join(map(str, values[option]))
             raise ValueError(f"mixture.held_out.{option}: {unknown[0]!r} is no value of it; choose among {known}")
-    for env, one in adjustable.items():
-        for knob in one.knobs:
-            if knob.option in held_out and (env in envs or one.demonstrated):
-                _check(env, one, knob, held_out[knob.option])
+    for env, own in adjustable.items():
+        for knob in own.knobs:
+            if knob.option in held_out and (env in envs or own.demonstrated):
+                _check(env, own, knob, held_out[knob.option])
     return found
 
 
@@ -100,7 +100,7 @@ def _trained(knob: Knob, held_out: Mapping[str, Sequence[Any]]) -> Knob:
     return replace(knob, values=tuple(value for value in knob.values if value not in held_out.get(knob.option, ())))
 
 
-def _check(env: str, one: Adjustable, knob: Knob, held: Sequence[Any]) -> None:
+def _check(env: str, own: Adjustable, knob: Knob, held: Sequence[Any]) -> None:
     """Raises ValueError: see :func:`spaces`."""
     place = f"mixture.held_out.{knob.option}=[{','.join(map(str, held))}]"
     left = [value for value in knob.values if value not in held]
@@ -108,10 +108,10 @@ def _check(env: str, one: Adjustable, knob: Knob, held: Sequence[Any]) -> None:
         raise ValueError(f"{place} leaves no value of {env} to train on; hold out fewer")
     if knob.nested and tuple(left) != knob.values[: len(left)]:
         raise ValueError(f"{place}: larger values of {env} have the same tasks, too; hold out the largest")
-    given = one.options.get(knob.option)
+    given = own.options.get(knob.option)
     if given in held:
         raise ValueError(f"{place}, but envs.{env}.options.{knob.option}={given} trains on it; set another value")
-    if one.demonstrated and given is None:
+    if own.demonstrated and given is None:
         raise ValueError(
             f"{place}, but the demonstrations of envs.{env} may have it; set envs.{env}.options.{knob.option} to "
             "another value, or take them from a part of the environment of their own"
