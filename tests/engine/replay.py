@@ -277,11 +277,13 @@ def metrics(folder: Path) -> list[dict[str, float]]:
 
 
 def weights(folder: Path, role: str) -> dict[int, dict[str, torch.Tensor]]:
-    """The weights that a run saved, by step and name; the role is ``actor`` or ``critic``."""
+    """The weights that a run saved, by step and name; the role is ``actor``, ``critic`` or ``models/<name>``."""
     steps: dict[int, dict[str, torch.Tensor]] = {}
-    for file in (folder / "checkpoints").glob(f"global_step_*/{role}/model_world_size_1_rank_0.pt"):
+    for place in (folder / "checkpoints").glob("global_step_*"):
+        if not (file := place / role / "model_world_size_1_rank_0.pt").is_file():
+            continue
         found = torch.load(file, map_location="cpu", weights_only=False)
-        step = int(file.parent.parent.name.rpartition("_")[2])
+        step = int(place.name.rpartition("_")[2])
         steps[step] = {name: value.to_local() if hasattr(value, "to_local") else value for name, value in found.items()}
     return dict(sorted(steps.items()))
 
