@@ -146,8 +146,23 @@ def test_settings_that_no_oracle_solves_are_never_born_and_a_small_space_leaves_
     assert {each.settings["level"] for each in found.population} == {1, 2}
     assert found.metrics()["frontier/size"] == 6 < found.config.population
     assert found.metrics()["frontier/refused"] > 0
-    with pytest.raises(ValueError, match=r"no setting of maze can be trained on: .* is not solved"):
-        frontier({"maze": ground(lambda setting: True)})
+    for others in ({}, {"babyai": ground()}):
+        with pytest.raises(ValueError, match=r"no setting of maze can be trained on: .* is not solved"):
+            frontier({**others, "maze": ground(lambda setting: True)})
+
+
+def test_every_environment_needs_a_place() -> None:
+    with pytest.raises(ValueError, match=r"mixture\.population=2 must be at least 3, one for each"):
+        frontier({name: ground() for name in ("maze", "babyai", "sqlgym")}, population=2, elite=1)
+
+
+def test_no_environment_dies_out() -> None:
+    envs = {"maze": ground(), "babyai": ground(lambda setting: setting["level"] < 9)}
+    found = frontier(envs, every=1, min_episodes=1, elite=2, population=4)
+    for number in range(12):
+        played(found, range(number, number + 1), 4.0)  # hopeless in babyai
+        assert {each.env for each in found.population} == {"maze", "babyai"}
+    assert found.metrics()["env/babyai/share"] > 0
 
 
 def test_what_has_too_few_episodes_is_not_judged() -> None:

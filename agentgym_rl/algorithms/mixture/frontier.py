@@ -10,7 +10,8 @@ the uncertainty reward of Agent0 less its penalty of repetition (arXiv 2511.1604
 clusters of a batch of questions by BLEU. Every ``every`` steps the population changes, as EnvGen's environments follow
 the success by skill (arXiv 2403.12014): of the individuals with ``min_episodes`` the ``elite`` with the greatest
 utility stay, the others of them leave, and children of the elite take their place: a mutation moves one knob one step,
-a crossover takes each knob from one of two parents first. Here nobody writes settings; they are drawn.
+a crossover takes each knob from one of two parents first. An environment that has nobody left gets a drawn one, so that
+none dies out. Here nobody writes settings.
 
 Shares follow :math:`\max(u, 0)^{1/T}`, mixed with the uniform share as those of :mod:`.dynamic`. A setting that its
 oracle does not solve is never born, and one whose value is held out is never drawn. What is born follows from the run's
@@ -112,11 +113,17 @@ class Frontier(Mixture[FrontierConfig]):
     def __init__(self, config: FrontierConfig, pools: Pools) -> None:
         """
         Raises:
-            ValueError: see :func:`.space.spaces`, or the oracle of an environment solves no setting of it.
+            ValueError: see :func:`.space.spaces`, or there are more environments than the population has places, or the
+                oracle of one solves no setting of it.
         """
         super().__init__(config, pools)
         self.recipe = pools
         self.spaces = spaces([*pools.given], pools.adjustable, config.held_out)
+        if len(self.spaces) > config.population:
+            least = len(self.spaces)
+            raise ValueError(
+                f"mixture.population={config.population} must be at least {least}, one for each environment"
+            )
         self.population: list[Individual] = []
         self.observed = self.births = self.deaths = 0
         self._parts: dict[str, Part] = {}
@@ -124,6 +131,9 @@ class Frontier(Mixture[FrontierConfig]):
         """Why parts were not born, by name."""
         self._left_out: set[Task] = set()
         self._fill(Random(f"{pools.seed}:frontier:0"), [])
+        if without := [env for env in self.spaces if all(each.env != env for each in self.population)]:
+            why = next(reversed(self._refused.values()))
+            raise ValueError(f"mixture=frontier: no setting of {without[0]} can be trained on: {why}")
 
     @property
     def parts(self) -> Mapping[str, Part]:
@@ -244,8 +254,14 @@ class Frontier(Mixture[FrontierConfig]):
     def _children(
         self, rng: Random, parents: Sequence[Individual], number: int
     ) -> Iterator[tuple[str, Settings, list[str]]]:
-        """Environment, settings and parents of each; drawn evenly where there are no parents."""
+        """Environment, settings and parents of each; drawn for environments that have none, and where nobody has
+        children."""
         envs = [*self.spaces]
+        for env in envs:
+            for _ in range(TRIES):
+                if any(each.env == env for each in self.population):
+                    break
+                yield env, self.spaces[env].draw(rng), []
         for at in range(number):
             if not parents:
                 yield (env := envs[at % len(envs)]), self.spaces[env].draw(rng), []
@@ -272,7 +288,7 @@ class Frontier(Mixture[FrontierConfig]):
             tasks[each.name] = pool
         self.population = [each for each in self.population if len(tasks[each.name])]
         if not self.population:
-            why = next(iter(self._refused.values()), "their tasks were left out")
+            why = next(reversed(self._refused.values()), "all of their tasks were left out")
             raise ValueError(f"mixture=frontier: no setting of {', '.join(self.spaces)} can be trained on: {why}")
         names = [each.name for each in self.population]
         self.pools = replace(self.recipe, tasks=tasks, shares=dict.fromkeys(names, 1.0))
