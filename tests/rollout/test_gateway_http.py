@@ -16,6 +16,7 @@ from sweep import swept
 from agentgym_rl.data.episode import Ending
 from agentgym_rl.rollout.conversation import NoResponse, Response
 from agentgym_rl.rollout.gateway import app
+from agentgym_rl.rollout.gateway.body import deeper
 from agentgym_rl.rollout.gateway.server import Gateway
 from agentgym_rl.rollout.gateway.session import Limits, Sessions
 from agentgym_rl.rollout.harness.service import Service
@@ -514,3 +515,13 @@ def test_what_the_models_api_says_is_passed_on():
     from agentgym_rl.rollout.gateway.texts import TextChat
 
     assert post(CHAT, GO, TextChat(ask)).json()["choices"][0]["finish_reason"] == "length"
+
+
+def levels_of(value):
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else None
+    return 0 if inner is None else 1 + max(map(levels_of, inner), default=0)
+
+
+@given(JSON, st.integers(0, 5))
+def test_the_levels_of_a_body_are_counted(value, levels):
+    assert deeper(value, levels) == (levels_of(value) > levels)
