@@ -135,3 +135,10 @@ def test_half_open_connections_do_not_hold_up_the_end(server, half):
     running.should_exit = True
     assert all(answer(connection) == b"" for connection in connections)
     assert time.monotonic() - begun < http.RECEIVE_S
+
+
+def test_the_body_of_an_answer_does_not_wait_until_the_client_has_acknowledged_its_head():
+    with listen("127.0.0.1", 0) as listening, socket.create_connection(listening.getsockname()):
+        connection, _ = listening.accept()
+        with connection:
+            assert connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
