@@ -270,6 +270,7 @@ def test_seed_and_temperature_reach_the_policy(url):
     assert "n5" in written()[0]["instruction"]
 
 
+@pytest.mark.slow
 def test_a_killed_command_asks_nothing_twice_and_writes_the_same(url):
     """The process is killed while a question of the judge waits for its answer."""
     server = Scripted([COUNT, KEEP])
