@@ -354,7 +354,7 @@ STARTS = Study(
 FRONTIER = Study(
     recipe="frontier_maze",
     prefix="frontier-maze",
-    columns={"held_out": ("held_out", "maze-corridor")},
+    columns={label: (label, "maze-corridor") for label in ("near", "middle", "far")},
     arms={
         "bc": ["algorithm=bc"],
         **{name: ["algorithm=grpo", f"mixture={name}"] for name in ("uniform", "dynamic", "frontier")},
@@ -370,7 +370,6 @@ FRONTIER = Study(
     page=DOCS / "mixture.md",
     watched=("validation", "maze-corridor"),
     table="frontier_arms",
-    samples={"held_out": 2},
 )
 
 # what follows other actions than the expert's
