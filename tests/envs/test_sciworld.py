@@ -11,6 +11,7 @@ import random
 from collections.abc import Iterator
 
 import pytest
+from sweep import swept
 
 pytest.importorskip("scienceworld", reason="the extra sciworld is not installed")
 
@@ -206,11 +207,12 @@ def wander(seed: int, length: int) -> list[str]:
     return actions
 
 
+@pytest.mark.sweep
 def test_random_actions_do_no_harm() -> None:
     rng = random.Random(0)
     tried = 0
     for family, start in zip(FAMILIES, STARTS, strict=False):
-        if tried > 1_000:
+        if tried > swept(1_000):
             break
         style: Style = rng.choice(("agentgym", "compact"))
         task = Task("sciworld", start + rng.randrange(family.variations))
