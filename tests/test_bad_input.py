@@ -106,6 +106,9 @@ train experiment=smoke engine.device=tpu                | engine.device='tpu' is
 train experiment=smoke curriculum=hard                  | curriculum/hard is unknown; choose fixed, growing
 train experiment=smoke mixture=best                     | mixture/best is unknown; choose dynamic, fixed
 train experiment=smoke mixture.floor=2                  | mixture.floor=2.0 must be above 0 and at most 1
+train experiment=smoke mixture=frontier mixture.elite=12 | mixture.elite=12 must be less than mixture.population=12
+train experiment=frontier_maze mixture.held_out.a=[1]   | mixture.held_out names a, which is no knob; knobs: family
+train experiment=smoke envs.textcraft.options.distractors=0 | distractors=0 is not between 1 and 10
 train experiment=smoke model=./empty                    | model.path=./empty has no config.json
 train experiment=smoke model=./bare                     | model.path=./bare has no tokenizer; it is not a Hugging
 eval panel=maze:test policy=./bare                      | ./bare has no tokenizer; it is not a Hugging Face model
