@@ -223,7 +223,7 @@ def test_random_actions_do_no_harm() -> None:
             for seen in (first, *(step.observation for step in steps))
         )
         assert all(0 <= step.reward <= 1 for step in steps) and sum(step.reward for step in steps) <= 1
-    assert tried > 500
+    assert tried > swept(500)
 
 
 TASKS = [Task("sciworld", index) for index in (3086, 1097, 3900)]
