@@ -131,6 +131,17 @@ def test_options_reach_the_world(tokenizer):
     run(tokenizer, server_for(tokenizer, *SOLUTION), envs={"counter": {"hurry": True}, "other": {"speed": 1}})
 
 
+def test_a_part_of_an_environment_adds_its_own_options(tokenizer):
+    envs, row = {"counter": {"most": 3, "ink": "lead"}}, {"item_id": "counter-1a2b_2", "part_of": "counter"}
+    for ink, turns, success in (("red", 1, True), ("lead", 1, False)):
+        output = run(tokenizer, server_for(tokenizer, *SOLUTION), envs=envs, options={"most": 1, "ink": ink}, **row)
+        episode = episode_of(output)
+        assert (episode.env, episode.item_id) == ("counter-1a2b", "counter-1a2b_2")
+        assert (len(episode.turns), episode.success) == (turns, success)
+    whole = run(tokenizer, server_for(tokenizer, *SOLUTION), envs={"counter": {"most": 3}}, part_of=None, options=None)
+    assert len(episode_of(whole).turns) == 3
+
+
 @pytest.mark.parametrize(
     ("mistake", "ending", "error"),
     [
