@@ -93,6 +93,7 @@ def test_scores_stay_beside_the_tokens_of_their_rows(units):
     verl = SimpleNamespace(
         actor_rollout_wg=Workers(), use_critic=False, tokenizer=SimpleNamespace(eos_token_id=0),
         resource_pool_manager=SimpleNamespace(get_n_gpus=lambda: 2), global_steps=1, local_trigger_step=0,
+        timing_raw={},
     )  # fmt: skip
     settings = SimpleNamespace(
         workers=2,
