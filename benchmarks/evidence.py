@@ -103,9 +103,8 @@ def begin(
         return
     weights = composed(study, arm, seed, folder).model.path
     if not Path(weights).is_dir():
-        place = train(
-            Resolved(composed(study, before, seed, folder, engine)), console, session
-        )  # does nothing if finished
+        earlier = Resolved(composed(study, before, seed, folder, engine))
+        place = train(earlier, console, session)  # does nothing if finished
         export(find(str(place)), Path(weights))
 
 

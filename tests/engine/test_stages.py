@@ -871,6 +871,8 @@ def test_an_algorithm_can_ask_and_encode_the_tasks_of_parts(toy_recipes):
     assert resolved.session(name).most == part.settings["most"] and resolved.session(name).name == name
     assert resolved.whole(name) == "counter" == resolved.whole("counter")
     assert resolved.facts(name).goal(Task(name, 2)) == f"count to {2 % part.settings['most'] + 1}"
+    episode = SimpleNamespace(env=name, item_id=f"{name}_0", turns=[SimpleNamespace(action="say 1")])
+    assert EngineRun.steps_left(SimpleNamespace(resolved=resolved), episode) == [1, 0]
     refused = resolved.mixture.state_dict()["shares"]["refused"]
     assert all("ink=lead" in why for why in refused.values())
 

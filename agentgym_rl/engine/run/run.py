@@ -144,7 +144,7 @@ class EngineRun:
         return self.resolved.session(name)
 
     def steps_left(self, episode: Episode) -> list[float] | None:
-        return steps_left_by_turn(self.resolved.envs[episode.env], episode)
+        return steps_left_by_turn(self.resolved.facts(episode.env), episode)
 
     def requests(self, number: int) -> list[Request]:
         return self._drawn(number, self.step)

@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from agentgym_rl.envs.bounds import cut, encodable
+from agentgym_rl.envs.bounds import cut, encodable_json
 from agentgym_rl.rollout.gateway.request import MAX_NAME, Refusal
 
 MAX_LEVELS = 64
@@ -29,18 +29,7 @@ def body_of(raw: bytes) -> dict[str, Any]:
     if deeper(body, MAX_LEVELS):
         raise Refusal(f"the body has more than {MAX_LEVELS} levels")
     # UTF-8 has no halves of surrogate pairs, so that they can only come from escapes
-    return plain_json(body) if b"\\ud" in raw.lower() else body
-
-
-def plain_json(value: dict[str, Any]) -> dict[str, Any]:
-    """An object all of whose texts can be encoded.
-
-    Raises:
-        ValueError: it has numbers that JSON does not have.
-    """
-    text = json.dumps(value, ensure_ascii=False, allow_nan=False)
-    whole = encodable(text)
-    return value if whole is text else dict(json.loads(whole))
+    return dict(encodable_json(body)) if b"\\ud" in raw.lower() else body
 
 
 def deeper(value: Any, levels: int) -> bool:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from agentgym_rl.envs.bounds import cut, encodable
+from agentgym_rl.envs.bounds import cut, encodable, encodable_json
 from agentgym_rl.envs.calls import TAGGED, Call, read_calls
 from agentgym_rl.envs.tools import BadCall, value_of
-from agentgym_rl.rollout.gateway.body import MAX_LEVELS, deeper, plain_json
+from agentgym_rl.rollout.gateway.body import MAX_LEVELS, deeper
 from agentgym_rl.rollout.gateway.request import MAX_NAME, Finish, ToolCall
 from agentgym_rl.rollout.template import CLOSE, OPEN
 
@@ -63,7 +64,8 @@ def _called(call: Call, tools: Tools) -> ToolCall:
     """
     if not call.name.strip() or len(call.name) > MAX_NAME or deeper(call.arguments, MAX_LEVELS // 2):
         raise ValueError(f"{cut(call.name, 60)!r} is no call")
-    arguments = plain_json(dict(call.arguments))
+    arguments = encodable_json(dict(call.arguments))
+    json.dumps(arguments, allow_nan=False)  # refuses numbers that JSON does not have
     if call.texts:
         functions = [tool["function"] for tool in tools if tool["function"]["name"] == call.name]
         parameters: Mapping[str, Any] = functions[0]["parameters"] if functions else {}
