@@ -13,7 +13,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hooks import pytest_collection_modifyitems, pytest_runtest_setup, pytest_terminal_summary  # noqa: F401
+from hooks import (  # noqa: F401
+    pytest_collection_modifyitems,
+    pytest_runtest_setup,
+    pytest_terminal_summary,
+    pytest_xdist_auto_num_workers,
+)
 from hypothesis import HealthCheck, settings
 from sweep import swept
 

@@ -17,6 +17,11 @@ LEFT_OUT = {"slow", "e2e", "chaos", "nodes", "pairs"}
 """Markers of tests that are not run by default."""
 
 
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """A worker more than cores: tests wait for servers and processes of their own."""
+    return (os.cpu_count() or 1) + 1
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if "chromium" in getattr(item, "fixturenames", ()):

@@ -255,7 +255,7 @@ def error(command):
 
 
 @pytest.mark.usefixtures("here", "gone")
-@pytest.mark.parametrize(("command", "says"), thinned(CASES, 4), ids=[command for command, _ in CASES])
+@pytest.mark.parametrize(("command", "says"), thinned(CASES, 6), ids=[command for command, _ in CASES])
 def test_an_error_names_the_value_and_the_fix(command, says, request):
     if "kept.parquet" in command:
         request.getfixturevalue("episodes")

@@ -246,6 +246,7 @@ def test_every_arm_of_the_transfer_plays_as_many_episodes():
         assert Resolved(composed("transfer", arm)).mixture.shares == {env: 1.0}
 
 
+@pytest.mark.slow
 def test_the_oracle_plays_what_can_be_learned():
     shares = Resolved(composed("mixture", "grpo_oracle")).mixture.shares
     assert shares == {"maze-middle-rooms": 0.5, "maze-middle-perfect": 0.5}

@@ -4,6 +4,7 @@ import subprocess
 import sys
 
 import pytest
+from sweep import thinned
 
 WINDOWS = """
 import os, signal, sys
@@ -43,15 +44,15 @@ def test_what_works(arguments, tmp_path):
 
 @pytest.mark.parametrize(
     ("arguments", "said"),
-    [
-        (["train", "experiment=smoke"], "needs the package '"),
-        (["watch", "."], "watching needs the package 'psutil'"),
-        (["check", "sqlgym"], "works on Linux and macOS only"),
-        (
-            ["collect", "maze", "--host-kind", "process", "--out", "d.json"],
-            "works on Linux and macOS only",
-        ),
-    ],
+    thinned(
+        [
+            (["train", "experiment=smoke"], "needs the package '"),
+            (["check", "sqlgym"], "works on Linux and macOS only"),
+            (["watch", "."], "watching needs the package 'psutil'"),
+            (["collect", "maze", "--host-kind", "process", "--out", "d.json"], "works on Linux and macOS only"),
+        ],
+        2,
+    ),
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
 def test_what_does_not(arguments, said, tmp_path):

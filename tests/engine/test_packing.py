@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sweep import swept
+from sweep import swept, thinned
 
 os.environ.setdefault("VERL_PLATFORM", "cpu")
 torch = pytest.importorskip("torch")
@@ -159,7 +159,7 @@ def outputs(kind, network, data, dtype=torch.float32):
     return found, loss
 
 
-@pytest.mark.parametrize("name", CONFIGS)
+@pytest.mark.parametrize("name", thinned(CONFIGS, 3))
 @pytest.mark.parametrize(
     ("make", "loss"),
     [

@@ -142,7 +142,7 @@ REFUSED = [
 
 @pytest.mark.parametrize(
     ("arguments", "says"),
-    thinned(REFUSED, 3),
+    thinned(REFUSED, 6),
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
 def test_train_refuses(arguments, says, tmp_path):

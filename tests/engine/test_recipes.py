@@ -38,7 +38,7 @@ def model(tmp_path_factory):
     return tiny.build(tmp_path_factory.mktemp("recipes") / "model", shape, ["Count to 3."] * 20, seed=0)
 
 
-@pytest.mark.parametrize("name", thinned(EXPERIMENTS, 3))
+@pytest.mark.parametrize("name", thinned(EXPERIMENTS, 6))
 def test_every_experiment_composes(name, model):
     config = load([f"experiment={name}"])
     assert isinstance(config, Config)
@@ -69,7 +69,7 @@ def test_every_option_of_every_group_composes(group):
     assert {path.name for path in recipes.recipes_dir().iterdir() if path.is_dir()} <= {*GROUPS, "tuned"}
 
 
-@pytest.mark.parametrize("name", thinned(EXPERIMENTS, 10))
+@pytest.mark.parametrize("name", thinned(EXPERIMENTS, 30))
 def test_one_word_swaps_the_algorithm_and_nothing_that_is_shared(name):
     """Same budget, same cloned weights; what has no settings of its own says so."""
     tuned, cloned = recipes.options("tuned"), set()
@@ -477,7 +477,7 @@ def validated(config, model):
     return settings
 
 
-@pytest.mark.parametrize(("algorithm", "engine"), thinned(product(sorted(algorithms()), ["cpu", "gpu"]), 3))
+@pytest.mark.parametrize(("algorithm", "engine"), thinned(product(sorted(algorithms()), ["cpu", "gpu"]), 6))
 def test_verl_accepts_every_algorithm(algorithm, engine, model):
     kind = algorithms()[algorithm]
     tasks = [f"algorithm.{key}=32" for key in ("tasks_per_step", "mini_batch_tasks") if hasattr(kind.Config, key)]

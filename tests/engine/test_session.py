@@ -67,6 +67,7 @@ def run(session, *overrides, base=False, model="model"):
     return session.trainer(settings, config.engine, Progress(Console(quiet=True)), base=base)
 
 
+@pytest.mark.slow
 def test_runs_that_differ_in_what_a_step_reads_share_an_engine(engine):
     with Session(several=True) as session:
         first = run(session, "algorithm=agentevol")

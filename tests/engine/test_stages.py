@@ -17,6 +17,7 @@ from threading import Event
 from types import SimpleNamespace
 
 import pytest
+from sweep import thinned
 
 from agentgym_rl.algorithms.agentevol import AgentEvol
 from agentgym_rl.algorithms.base import Rollout
@@ -792,7 +793,7 @@ PLACES = [(EngineRun, "save_demonstrations"), (ScriptedTrainer, "learn"), (Scrip
           (MetricsLog, "log")]  # fmt: skip
 
 
-@pytest.mark.parametrize(("owner", "name"), PLACES, ids=[name for _, name in PLACES])
+@pytest.mark.parametrize(("owner", "name"), thinned(PLACES, 3), ids=[name for _, name in PLACES])
 def test_a_run_that_is_killed_wherever_it_was_ends_as_the_whole_one(run, monkeypatch, owner, name):
     """At every call of a method, before it and after it, until none is left."""
     evolve = (*EVOLVE, "run.save_every=1", "mixture=dynamic", "curriculum=success_gated", "curriculum.rounds=[2,4]")
@@ -831,7 +832,7 @@ FRONTIER = ("algorithm=grpo", "algorithm.steps=6", "algorithm.tasks_per_step=8",
             "mixture.held_out={ink: [blue]}", "envs.counter.options={ink: red}")  # fmt: skip
 
 
-@pytest.mark.parametrize("left", range(1, 7))
+@pytest.mark.parametrize("left", thinned(range(1, 7), 3))
 def test_a_killed_run_goes_on_with_the_same_parts_of_environments(run, monkeypatch, left):
     """At the log of each step, which is after what the state on disk knows or not."""
     whole = run(*FRONTIER, name="whole")

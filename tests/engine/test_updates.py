@@ -11,6 +11,7 @@ from types import SimpleNamespace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sweep import thinned
 
 pytest.importorskip("verl")
 
@@ -430,7 +431,7 @@ def test_other_updates_come_between_a_batch_and_its_own(taken):
     assert taken.give_up() is None
 
 
-@pytest.mark.parametrize(("rows", "loss", "said"), [
+@pytest.mark.parametrize(("rows", "loss", "said"), thinned([
     ([KEPT, imitation(OTHER)], VANILLA, "different streams"),
     ([KEPT, Row(OTHER, {"advantage": 1.0})], VANILLA, "learn from each alone"),
     ([Row("a_0_0", {})], CROSS_ENTROPY, "CrossEntropy reads cross_entropy, which the rows do not have"),
@@ -443,7 +444,7 @@ def test_other_updates_come_between_a_batch_and_its_own(taken):
     ([Row("a_0_0", {"advantage": [1.0, 2.0]}, PROMPT)], VANILLA, "has 2 numbers for an episode of 0 turns"),
     ([Row(OTHER, {"advantage": PerToken([1.0])})], VANILLA, "has 1 numbers for 2 tokens"),
     ([Row(OTHER, {})] * 3, Preference(PreferenceConfig()), "compares 2 rows, and has 3"),
-])  # fmt: skip
+], 3))  # fmt: skip
 def test_rows_that_a_loss_cannot_learn_from(taken, rows, loss, said):
     with pytest.raises(ValueError, match=said):
         taken.learn(rows, loss, lr=1e-3, mini_batch=1)

@@ -175,6 +175,7 @@ def test_keeps_the_contract(solvable: str, style: str, monkeypatch: pytest.Monke
     assert [(finding.name, finding.faults) for finding in asked if finding.passed is not True] == []
 
 
+@pytest.mark.slow
 def test_a_fresh_process_has_the_same_games() -> None:
     """Under another hash seed. A process for each environment would start for longer than it plays."""
     names = [name for name in HERE if name != "sciworld"]

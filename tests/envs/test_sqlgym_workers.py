@@ -10,6 +10,7 @@ from dataclasses import replace
 
 import psutil
 import pytest
+from sweep import thinned
 
 from agentgym_rl.envs import Task
 from agentgym_rl.envs.core import EnvTimeout, EnvUnavailable
@@ -39,7 +40,7 @@ def pool() -> Iterator[Workers]:
 
 @pytest.mark.parametrize(
     ("query", "limits", "fault"),
-    [
+    thinned([
         (LONG, Limits(5_000_000, 10_000, 10_000, seconds=1), "the query takes too long"),
         ("SELECT length(hex(zeroblob(450000000)))", Limits(5_000_000, 10**9, 10, 5), "the query needs too much memory"),
         ("WITH RECURSIVE c (x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT COUNT(*) FROM c", LIMITS, "too long"),
@@ -49,8 +50,8 @@ def pool() -> Iterator[Workers]:
         ("SELECT hex(zeroblob(4000)) FROM review a, review b", LIMITS, "too large"),
         (f"SELECT {'(' * 100_000}", LIMITS, "."),
         (f"SELECT 1 {'+ 1' * 100_000}", LIMITS, "."),
-    ],
-)
+    ], 3),
+)  # fmt: skip
 def test_a_query_ends_within_its_limits(pool: Workers, query: str, limits: Limits, fault: str) -> None:
     with pytest.raises(Refused, match=fault):
         run(pool, IMAGE, limits, query)

@@ -17,6 +17,7 @@ import pytest
 import toy
 from fake_server import FakeServer
 from jinja2 import TemplateError
+from sweep import thinned
 
 from agentgym_rl.data import episode_store
 from agentgym_rl.data.episode import Ending
@@ -265,7 +266,7 @@ def rolled_out(tokenizer, queue, monkeypatch, partition, samples):
     asyncio.run(all_prompts())
 
 
-@pytest.mark.parametrize("mode", ["sync", "colocate_async", "separate_async"])
+@pytest.mark.parametrize("mode", thinned(["sync", "colocate_async", "separate_async"], 3))
 def test_training_in_every_mode(mode, tokenizer, queue, monkeypatch):
     from omegaconf import OmegaConf
 

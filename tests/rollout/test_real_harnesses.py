@@ -46,6 +46,7 @@ def test_openais_client_plays_textcraft():
     assert 0 < play(["Action: look"], max_turns=2, command=command).reward < 1
 
 
+@pytest.mark.slow
 def test_an_agent_of_smolagents_plays_textcraft_through_a_tool():
     pytest.importorskip("smolagents")
     solution = make("textcraft").oracle(TASK)
