@@ -65,8 +65,8 @@ def parse_line(response: str) -> Action | InvalidAction:
 
 def parse_rest(response: str) -> Action | InvalidAction:
     """Read ``Thought: ... Action: ...``; the command is all text after the last ``Action:``, with its line breaks."""
-    _, found, command = response.rpartition("Action:")
-    return Action(command.strip() if found else "", _thought(response))
+    _, marker, command = response.rpartition("Action:")
+    return Action(command.strip() if marker else "", _thought(response))
 
 
 def _thought(response: str) -> str:

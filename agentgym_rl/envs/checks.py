@@ -191,7 +191,7 @@ async def achieved_goals_earn(subject: Subject) -> AsyncIterator[str]:
     """In each task, commands at random, and then those that solve another task."""
     if not subject.env.relabels:
         raise Skipped("the environment does not tell which other goals an episode reached")
-    found, others = 0, [solution(subject.env, task) or [] for task in subject.tasks]
+    reached, others = 0, [solution(subject.env, task) or [] for task in subject.tasks]
     session = subject.another()
     try:
         for place, task in enumerate(subject.each()):
@@ -199,7 +199,7 @@ async def achieved_goals_earn(subject: Subject) -> AsyncIterator[str]:
                 commands = (await walk(subject.env, task, chosen)).actions
                 if (goal := subject.env.achieved(task, commands)) is None:
                     continue
-                found += 1
+                reached += 1
                 if not 0 < goal.upto_turn <= len(commands):
                     yield f"{task}: {goal.goal!r} is reached after {goal.upto_turn} of {len(commands)} commands"
                     continue
@@ -215,29 +215,29 @@ async def achieved_goals_earn(subject: Subject) -> AsyncIterator[str]:
                     yield f"{task}: under the goal {goal.goal!r}, {goal.upto_turn} commands earn {rewards}"
     finally:
         await session.close()
-    subject.note = f"{found} goals of other tasks were reached"
+    subject.note = f"{reached} goals of other tasks were reached"
 
 
 async def steps_left_count_down(subject: Subject) -> AsyncIterator[str]:
     """On the oracle's way, and where commands at random lead."""
-    told = 0
+    walks = 0
     for task in subject.each():
         if subject.env.steps_left(task, []) is None:
             continue
         for chosen in (follow(solution(subject.env, task) or []), wander(task)):
             trail = await walk(subject.env, task, chosen)
-            left = subject.env.steps_left(task, trail.actions) or []
-            told += 1
-            solved = [subject.spec.success(sum(step.reward for step in trail.steps[:n])) for n in range(len(left))]
-            if len(left) != len(trail.actions) + 1:
-                yield f"{task}: {len(left)} numbers of steps left for {len(trail.actions)} commands; give one more"
-            elif [steps == 0 for steps in left] != solved:
-                yield f"{task}: steps left are 0 where the task is solved, and nowhere else, but they are {left}"
-            elif any(after < before - 1 for before, after in pairwise(left)):
-                yield f"{task}: a command takes one step, but those left are {left}"
-    if not told:
+            remaining = subject.env.steps_left(task, trail.actions) or []
+            walks += 1
+            solved = [subject.spec.success(sum(step.reward for step in trail.steps[:n])) for n in range(len(remaining))]
+            if len(remaining) != len(trail.actions) + 1:
+                yield f"{task}: {len(remaining)} numbers of steps left for {len(trail.actions)} commands; give one more"
+            elif [steps == 0 for steps in remaining] != solved:
+                yield f"{task}: steps left are 0 where the task is solved, and nowhere else, but they are {remaining}"
+            elif any(after < before - 1 for before, after in pairwise(remaining)):
+                yield f"{task}: a command takes one step, but those left are {remaining}"
+    if not walks:
         raise Skipped("the environment does not tell how many steps are left")
-    subject.note = f"{told} walks"
+    subject.note = f"{walks} walks"
 
 
 async def garbage_is_harmless(subject: Subject) -> AsyncIterator[str]:
@@ -276,12 +276,12 @@ async def unknown_task_is_refused(subject: Subject) -> AsyncIterator[str]:
 
 
 async def session_is_reusable(subject: Subject) -> AsyncIterator[str]:
-    task, other = subject.tasks[0], subject.tasks[-1]
+    task, other_task = subject.tasks[0], subject.tasks[-1]
     session = subject.another()
     try:
         first = await session.reset(task)
         await session.step("look")
-        for after, prepare in (("a step", _nothing), ("another task", lambda: session.reset(other))):
+        for after, prepare in (("a step", _nothing), ("another task", lambda: session.reset(other_task))):
             await prepare()
             if not _same(subject, first, await session.reset(task)):
                 yield f"{task}: reset after {after} gives another first observation"

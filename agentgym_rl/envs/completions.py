@@ -77,9 +77,9 @@ def read(status: int, body: bytes) -> Answer:
         return _reply(data) or Answer(Meaning.MALFORMED, _line(text), None, *_tokens(data))
     if status < 400:
         status = _status(error)
-    said = text[:_SEARCHED]
-    meaning = _meaning(status, said.lower().replace("_", " "))
-    named = [name for name in OPTIONAL if re.search(rf"\b{name}\b", said)]
+    searched = text[:_SEARCHED]
+    meaning = _meaning(status, searched.lower().replace("_", " "))
+    named = [name for name in OPTIONAL if re.search(rf"\b{name}\b", searched)]
     unknown = frozenset(named if status in (400, 422) and meaning is Meaning.REFUSED else ())
     return Answer(meaning, f"{status}: {_message(data if error is None else error, text)}", unknown=unknown)
 

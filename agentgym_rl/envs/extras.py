@@ -18,8 +18,8 @@ def missing(purpose: object, package: str | None, extra: str) -> MissingExtra:
         extra: the pip extra that brings the package; ``cpu`` stands for the engine, which ``gpu`` brings, too.
     """
     if extra == "cpu" and sys.version_info >= ENGINE_ENDS:
-        own = f"Python {sys.version_info[0]}.{sys.version_info[1]}"
-        return MissingExtra(f"{purpose} needs verl, which has no release for {own}; use Python 3.11 or 3.12")
+        python = f"Python {sys.version_info[0]}.{sys.version_info[1]}"
+        return MissingExtra(f"{purpose} needs verl, which has no release for {python}; use Python 3.11 or 3.12")
     command = f"pip install 'agentgym-rl[{extra}]'" + (" (or [gpu])" if extra == "cpu" else "")
     return MissingExtra(f"{purpose} needs the package {package!r}; install it with: {command}")
 

@@ -54,12 +54,12 @@ def reader(spec: EnvSpec, action_format: ActionFormat) -> Parse:
     with_thinking = action_format not in CALLS and END_OF_THINKING in write(spec, action_format, "act", "so")
 
     def read(response: str) -> Action | InvalidAction:
-        said = response if with_thinking else response.rpartition(END_OF_THINKING)[2]
-        if len(said) > MAX_RESPONSE_CHARACTERS:
+        answer = response if with_thinking else response.rpartition(END_OF_THINKING)[2]
+        if len(answer) > MAX_RESPONSE_CHARACTERS:
             return InvalidAction(
-                f"Error: the reply has {len(said)} characters; at most {MAX_RESPONSE_CHARACTERS} are read."
+                f"Error: the reply has {len(answer)} characters; at most {MAX_RESPONSE_CHARACTERS} are read."
             )
-        return parse(said)
+        return parse(answer)
 
     return guarded(read)
 

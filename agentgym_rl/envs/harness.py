@@ -88,7 +88,7 @@ def _read(path: Path) -> Sequence[Mapping[str, Any]]:
 @lru_cache(maxsize=16)
 def _lines(path: Path, changed: int, size: int) -> Sequence[Mapping[str, Any]]:
     """The tasks of a file as of its last change, so that sessions share them."""
-    found = []
+    tasks = []
     for number, line in enumerate(read_jsonl(path), start=1):
         if not isinstance(line, dict):
             raise ValueError(f"{path}:{number}: a task is a JSON object")
@@ -96,7 +96,7 @@ def _lines(path: Path, changed: int, size: int) -> Sequence[Mapping[str, Any]]:
         for key in ("goal", "split", "difficulty"):
             if not isinstance(task.get(key), str) or not task[key].strip():
                 raise ValueError(f"{path}:{number}: {key} should be a text")
-        found.append(task)
-    if not found:
+        tasks.append(task)
+    if not tasks:
         raise ValueError(f"{path} holds no task")
-    return tuple(found)
+    return tuple(tasks)

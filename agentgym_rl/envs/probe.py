@@ -124,10 +124,10 @@ async def _main() -> None:
     env = make(request["env"], **request["options"])
     tasks = [Task.parse(item_id) for item_id in request["item_ids"]]
     try:
-        found = {str(task): await digest(env, task) for task in tasks}
+        digests = {str(task): await digest(env, task) for task in tasks}
     finally:
         await env.close()
-    json.dump(found, sys.stdout)
+    json.dump(digests, sys.stdout)
 
 
 if __name__ == "__main__":

@@ -61,7 +61,7 @@ def env_class(name: str) -> type[TextEnv]:
     point = points[name]
     try:
         with needs(f"environment {name!r}", name) if _ours(point) else nullcontext():
-            found: type[TextEnv] = point.load()
+            loaded: type[TextEnv] = point.load()
     except MissingExtra:
         raise
     except Exception as error:  # a module of another package may raise anything
@@ -69,7 +69,7 @@ def env_class(name: str) -> type[TextEnv]:
             f"environment {name!r}: its entry point {point.value} cannot be loaded: {type(error).__name__}: {error}; "
             "mend or uninstall the package that brings it"
         ) from error
-    return found
+    return loaded
 
 
 def _ours(point: EntryPoint) -> bool:

@@ -117,8 +117,8 @@ async def _answer(writer: asyncio.StreamWriter, number: int, call: Awaitable[Any
         name = next(name for name, kind in ERRORS.items() if isinstance(error, kind))
         frame = _pack([number, None, [name, str(error)]], repr)
     except Exception as error:  # noqa: BLE001 - a bug in an environment is raised where the method was called
-        told = f"{type(error).__name__}: {error}\n{traceback.format_exc()}"
-        frame = _pack([number, None, ["RuntimeError", told]], repr)
+        message = f"{type(error).__name__}: {error}\n{traceback.format_exc()}"
+        frame = _pack([number, None, ["RuntimeError", message]], repr)
     writer.write(frame)
 
 

@@ -15,20 +15,20 @@ _NUMBER = re.compile(r"-?[\d.]+")
 def placed(sprite: Sprite, colour: str, x: float, y: float, scale: float = 1) -> list[Shape]:
     """The shapes of a sprite whose own origin lies at a place; ``colour`` is ``#rrggbb``."""
 
-    def value(key: str, given: Any) -> Any:
+    def value(key: str, raw: Any) -> Any:
         match key:
             case "fill" | "stroke":
-                return given if isinstance(given, str) else shade(colour, given)
+                return raw if isinstance(raw, str) else shade(colour, raw)
             case "d":
-                scaled = _NUMBER.sub(lambda number: f"{float(number[0]) * scale:g}", given)
+                scaled = _NUMBER.sub(lambda number: f"{float(number[0]) * scale:g}", raw)
                 return f"M{x:g} {y:g}{scaled}"
             case "x" | "cx" | "x1" | "x2":
-                return x + round(given * scale, 2)
+                return x + round(raw * scale, 2)
             case "y" | "cy" | "y1" | "y2":
-                return y + round(given * scale, 2)
+                return y + round(raw * scale, 2)
             case "shape" | "fill-opacity":
-                return given
-        return round(given * scale, 2)
+                return raw
+        return round(raw * scale, 2)
 
-    drawn = [{key: value(key, given) for key, given in part.items()} for part in sprite]
+    drawn = [{key: value(key, raw) for key, raw in part.items()} for part in sprite]
     return [shape(part.pop("shape"), **part) for part in drawn]

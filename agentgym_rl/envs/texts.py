@@ -38,11 +38,11 @@ class FunctionTexts:
         return tuple(self._tool(name, function) for name, function in self.functions.items())
 
     def _tool(self, name: str, function: FunctionText) -> Tool:
-        given = [placeholders(command) for command in function.commands]
-        names = dict.fromkeys(key for keys in given for key in keys)
+        per_command = [placeholders(command) for command in function.commands]
+        names = dict.fromkeys(key for keys in per_command for key in keys)
         schemas = {**self.arguments, **function.arguments}
         parameters = {key: _schema(schemas[key]) for key in names}
-        optional = tuple(key for key in names if not all(key in keys for keys in given))
+        optional = tuple(key for key in names if not all(key in keys for keys in per_command))
         return Tool(name, function.description, parameters, optional, function.commands)
 
 
@@ -59,8 +59,8 @@ class EnvTexts(FunctionTexts):
 
     def spec(self, name: str, splits: Mapping[str, Sequence[int]], **facts: Any) -> EnvSpec:
         """The facts of the environment: what is given, and else what the file says."""
-        told = {"licence": self.licence, "instructions": self.instructions, "tools": self.tools, **self.facts}
-        return EnvSpec(name=name, splits=splits, **(told | facts))
+        defaults = {"licence": self.licence, "instructions": self.instructions, "tools": self.tools, **self.facts}
+        return EnvSpec(name=name, splits=splits, **(defaults | facts))
 
 
 def read_texts(module: str, kind: type[T]) -> T:

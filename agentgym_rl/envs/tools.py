@@ -239,8 +239,8 @@ def read_code(tools: tuple[Tool, ...], code: str) -> str:
     if len(call.args) > len(tool.parameters):
         raise BadCall(f"{tool.name} takes {len(tool.parameters)} arguments, got {len(call.args)}")
     arguments: dict[str, Any] = {}
-    given = [*zip(tool._order, call.args, strict=False), *((word.arg, word.value) for word in call.keywords)]
-    for name, node in given:
+    pairs = [*zip(tool._order, call.args, strict=False), *((word.arg, word.value) for word in call.keywords)]
+    for name, node in pairs:
         if name is None or name in arguments:
             raise BadCall(f"{tool.name}: each argument must be given once, by position or name")
         try:

@@ -232,7 +232,7 @@ def test_options_survive_sub_pages_but_not_the_way_back():
     visit.act("click[b000000001]")
     visit.act("click[dark green]")
     assert visit.act("click[back to search]")
-    assert (visit.options, visit.product, visit.found, visit.number) == ({}, None, [], 0)
+    assert (visit.options, visit.product, visit.results, visit.number) == ({}, None, [], 0)
     assert visit.page.text == "WebShop [SEP] Instruction: [SEP] Find me shoes [SEP] Search"
 
 

@@ -129,19 +129,19 @@ class ALFWorld(TextEnv):
         """See :func:`.goals.reached`."""
         if not self.relabels:
             return super().achieved(task, commands)
-        own = tasks.game(self._index(task))
-        if (found := reached(own, commands[:MAX_STEPS])) is None:
+        game = tasks.game(self._index(task))
+        if (goal_and_turn := reached(game, commands[:MAX_STEPS])) is None:
             return None
-        goal, turn = found
-        return Achieved(_described(replace(own, goal=goal)), turn)
+        goal, turn = goal_and_turn
+        return Achieved(_described(replace(game, goal=goal)), turn)
 
     def _game(self, task: Task) -> Game:
         """A built-in game, with the goal of this session."""
-        own = tasks.game(task.index)
+        original = tasks.game(task.index)
         if not self._pursued:
-            return own
+            return original
         asked = self._pursued.rpartition(" in ")[0]
-        games = (replace(own, goal=goal) for goal in goals(own) if wording.sentence(goal) == asked)
+        games = (replace(original, goal=goal) for goal in goals(original) if wording.sentence(goal) == asked)
         if (game := next(games, None)) is None or _described(game) != self._pursued:
             raise self._no_such_goal(task)
         return game

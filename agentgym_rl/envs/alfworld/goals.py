@@ -32,15 +32,17 @@ def _goals(game: Game) -> Iterator[Goal]:
 
 
 def reached(game: Game, commands: Sequence[str]) -> tuple[Goal, int] | None:
-    """The goal that holds last of all that commands reach, of those that ask for more than putting one thing away if
-    there are any; and how many commands it takes to hold. The game's own does not count."""
-    house, found = House(game), dict[Goal, int]()
+    """The last goal that commands reach, other than the game's own, and after how many of them it holds.
+
+    One that asks for more than putting one thing away comes before the others.
+    """
+    house, turns = House(game), dict[Goal, int]()
     for turn, command in enumerate(commands, start=1):
         moved = {thing.type for thing in (house.act(command).thing, house.held) if thing is not None}
         for goal in goals(game):
-            if goal.object in moved and goal not in found and goal != game.goal and house.holds(goal):
-                found[goal] = turn
-    if not found:
+            if goal.object in moved and goal not in turns and goal != game.goal and house.holds(goal):
+                turns[goal] = turn
+    if not turns:
         return None
-    best = max(found, key=lambda goal: (goal.type != SIMPLE, found[goal]))
-    return best, found[best]
+    best = max(turns, key=lambda goal: (goal.type != SIMPLE, turns[goal]))
+    return best, turns[best]

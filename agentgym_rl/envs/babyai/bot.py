@@ -39,13 +39,13 @@ def solve_with_bot(index: int, rules: Rules = OWN) -> list[str]:
 def _primitives(level: Level) -> list[Actions]:
     try:
         bot = _BoundedBot(level.minigrid)
-        taken: list[Actions] = []
+        actions: list[Actions] = []
         while True:
             action = Actions(bot.replan())
-            taken.append(action)
+            actions.append(action)
             outcome = level.execute((action,))
             if outcome.over or action == Actions.done:
-                return taken
+                return actions
     except (AssertionError, IndexError, DisappearedBoxError) as error:
         raise Stuck(f"minigrid's bot fails: {error!r}") from None
 

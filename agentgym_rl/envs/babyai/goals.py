@@ -15,12 +15,12 @@ def missions(level: Level) -> dict[str, Any]:
     """The missions with one object that a level can have before anything was done, by their words."""
     things = [level.at(cell) for cell in sorted(level.all_cells())]
     kinds = dict.fromkeys((thing.type, thing.color) for thing in things if thing is not None)
-    found = {}
+    instructions = {}
     for kind, colour in kinds:
         for instruction in _instructions(kind, colour):
             instruction.reset_verifier(level.minigrid)
-            found[str(instruction.surface(level.minigrid))] = instruction
-    return found
+            instructions[str(instruction.surface(level.minigrid))] = instruction
+    return instructions
 
 
 def _instructions(kind: str, colour: str) -> Iterator[Any]:
@@ -40,24 +40,24 @@ def achieved(level: Level, step: Callable[[str], Step], commands: Sequence[str])
         level: before anything was done.
         step: carries out a command in it.
     """
-    waiting, own = missions(level), level.mission
+    waiting, task_mission = missions(level), level.mission
     fulfilled: dict[str, int] = {}
-    given: list[str] = []
+    executed: list[str] = []
 
     def watch(action: Actions) -> None:
         for mission, instruction in [*waiting.items()]:
             if action == Actions.drop:
                 instruction.update_objs_poss()
             if instruction.verify(action) == "success":
-                fulfilled[mission] = len(given)
+                fulfilled[mission] = len(executed)
                 del waiting[mission]
 
     level.watchers.append(watch)
     for command in commands:
-        given.append(command)
+        executed.append(command)
         if step(command).done:
             break
-    others = [mission for mission in fulfilled if mission != own]
+    others = [mission for mission in fulfilled if mission != task_mission]
     if not others:
         return None
     goal = max(others, key=lambda mission: (not mission.startswith("go to"), fulfilled[mission]))

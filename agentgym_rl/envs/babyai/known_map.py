@@ -125,8 +125,8 @@ class KnownMap:
 
     def _narrow(self, cell: Cell) -> bool:
         """Whether filling the cell could cut its neighbours off from each other."""
-        taken = [not self.empty(place) for place in _ring(cell)]
-        return sum(taken[i] != taken[i - 1] for i in range(8)) > 2
+        blocked = [not self.empty(place) for place in _ring(cell)]
+        return sum(blocked[i] != blocked[i - 1] for i in range(8)) > 2
 
 
 def _ring(cell: Cell) -> list[Cell]:

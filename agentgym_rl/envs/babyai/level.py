@@ -69,13 +69,13 @@ class Level:
     def __init__(self, index: int) -> None:
         level, seed = level_and_seed(index)
         kind: Callable[[int], Level] = type(self)
-        taken = _layouts(kind, tuple(earlier(index)))
+        earlier_layouts = _layouts(kind, tuple(earlier(index)))
         for self.seed in count(seed, FURTHER):
             self.minigrid: Any = _maker(self.ids[level])()
             """minigrid's environment."""
             self.minigrid.gen_obs = dict  # its observation is slow to compute, and ``view`` takes its place
             self._generate(self.seed)
-            if (layout := self._laid_out()) not in taken:
+            if (layout := self._laid_out()) not in earlier_layouts:
                 break
         self.layout = layout
         """Mission, grid and place of the agent at the start, as text."""

@@ -105,10 +105,10 @@ class Solver(Walker):
         fixed = targets(self.known, clause.desc_fixed)
         beside = [(x + dx, y + dy) for x, y in fixed for dx, dy in DIRECTIONS]
         places = [cell for cell in beside if self.known.empty(cell)]
-        taken = [cell for cell in beside if (thing := level.at(cell)) is not None and thing.type in PORTABLE]
-        if not places and taken:
+        occupied = [cell for cell in beside if (thing := level.at(cell)) is not None and thing.type in PORTABLE]
+        if not places and occupied:
             self._put_down()
-            self._remove(min(taken, key=lambda cell: distance(cell, level.pose[:2])))
+            self._remove(min(occupied, key=lambda cell: distance(cell, level.pose[:2])))
         else:
             self._approach(_facing(places), Actions.drop)
 
@@ -186,8 +186,8 @@ def next_clause(instruction: Any) -> Any:
 
 def targets(known: KnownMap, description: ObjDesc) -> list[Cell]:
     """The cells of the described objects whose places are known; minigrid counts walls as grey objects."""
-    wanted = {id(thing) for thing in description.obj_set}
-    return [cell for cell, thing in known.things() if id(thing) in wanted and thing.type != "wall"]
+    ids = {id(thing) for thing in description.obj_set}
+    return [cell for cell, thing in known.things() if id(thing) in ids and thing.type != "wall"]
 
 
 def goal_places(known: KnownMap, clause: GoToInstr) -> list[Cell]:

@@ -88,8 +88,8 @@ def distances(goals: Iterable[Pose], free: Callable[[Cell], bool]) -> dict[Pose,
         before = [turned(pose, 1), turned(pose, -1)]
         if free(pose[:2]) and free(behind := offset(pose, -1, 0)):
             before.append((*behind, pose[2]))
-        for other in before:
-            if other not in depth:
-                depth[other] = depth[pose] + 1
-                queue.append(other)
+        for neighbour in before:
+            if neighbour not in depth:
+                depth[neighbour] = depth[pose] + 1
+                queue.append(neighbour)
     return depth

@@ -160,11 +160,11 @@ class Actions:
         """The value of a function of the element."""
         connection, node = await self._tabs.connection(), self._node(id)
         try:
-            found = await connection.send("DOM.resolveNode", {"backendNodeId": node})
+            resolved = await connection.send("DOM.resolveNode", {"backendNodeId": node})
         except Error as error:
             raise self._gone(id, error) from error
         request = {
-            "objectId": found["object"]["objectId"],
+            "objectId": resolved["object"]["objectId"],
             "functionDeclaration": function,
             "arguments": [{"value": argument}],
             "returnByValue": True,

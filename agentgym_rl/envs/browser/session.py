@@ -34,7 +34,7 @@ class View:
     current: int
     url: str
     elements: tuple[Element, ...]
-    said: tuple[str, ...] = ()
+    dialogs: tuple[str, ...] = ()
     """What dialogs said since the last view."""
 
     @property
@@ -44,7 +44,7 @@ class View:
             f"Tab {number}{' (current)' if number == self.current else ''}: {title}"
             for number, title in enumerate(self.tabs)
         )
-        lines = [" | ".join(marks), *self.said, "", *map(str, self.elements)]
+        lines = [" | ".join(marks), *self.dialogs, "", *map(str, self.elements)]
         return "\n".join(lines)
 
 
@@ -146,8 +146,8 @@ class Session:
 
         async def ask() -> list[int]:
             connection = await self._tabs.connection()
-            found = await connection.send("Runtime.evaluate", {"expression": expression})
-            request = {"objectId": found["result"]["objectId"], "depth": -1}
+            evaluated = await connection.send("Runtime.evaluate", {"expression": expression})
+            request = {"objectId": evaluated["result"]["objectId"], "depth": -1}
             return list(_within((await connection.send("DOM.describeNode", request))["node"]))
 
         return await self._guarded("asking for nodes", ask)
@@ -193,16 +193,16 @@ class Session:
         tree, snapshot, *titles = await asyncio.gather(
             connection.send("Accessibility.getFullAXTree"),
             connection.send("DOMSnapshot.captureSnapshot", {"computedStyles": styles}),
-            *(other.title() for other in self._tabs.pages if other is not page),
+            *(tab.title() for tab in self._tabs.pages if tab is not page),
         )
-        size = None if self._settings.whole else (self._settings.width, self._settings.height)
+        size = None if self._settings.whole_page else (self._settings.width, self._settings.height)
         listed = elements(tree["nodes"], self._tabs.numbers[page], layout(snapshot, size), self._settings.figures)
         self._actions.options = frozenset(element.node for element in listed if element.role in _OPTIONS)
         current = self._tabs.pages.index(page)
         title = snapshot["documents"][0]["title"]
         titles.insert(current, snapshot["strings"][title] if title >= 0 else "")
-        said, self._tabs.said = tuple(self._tabs.said), []
-        return View(tuple(titles), current, page.url, tuple(listed), said)
+        dialogs, self._tabs.dialogs = tuple(self._tabs.dialogs), []
+        return View(tuple(titles), current, page.url, tuple(listed), dialogs)
 
 
 def _within(node: Mapping[str, Any]) -> Iterator[int]:

@@ -25,7 +25,7 @@ class Settings:
     width: int = 1280
     height: int = 720
     """Pixels of the viewport."""
-    whole: bool = False
+    whole_page: bool = False
     """Whether all of the page is listed, not only what the viewport shows."""
     figures: bool = False
     """Whether shapes and unnamed elements that can be clicked are listed, too."""

@@ -42,7 +42,7 @@ class Tabs:
         that is only opening."""
         self.asked_for = 0
         """Number of documents that were requested."""
-        self.said: list[str] = []
+        self.dialogs: list[str] = []
         """What the last dialogs said."""
         self.fault: EnvError | None = None
         """What ended the session."""
@@ -107,7 +107,7 @@ class Tabs:
                 self.fault = self.fault or EnvUnavailable(fault)
 
     def _arrived(self, frame: Frame) -> None:
-        self._loading = {request: other for request, other in self._loading.items() if other is not frame}
+        self._loading = {request: pending for request, pending in self._loading.items() if pending is not frame}
 
     def _died(self, page: Page) -> None:
         self.fault = self.fault or EnvUnavailable(f"the page at {cut(page.url, MAX_SHOWN_CHARACTERS)} crashed")
@@ -119,8 +119,8 @@ class Tabs:
             self.current = self._context.pages[-1]
 
     async def _answer(self, dialog: Dialog) -> None:
-        self.said.append(f"{dialog.type}: {cut(dialog.message, MAX_SHOWN_CHARACTERS)}")
-        del self.said[:-3]
+        self.dialogs.append(f"{dialog.type}: {cut(dialog.message, MAX_SHOWN_CHARACTERS)}")
+        del self.dialogs[:-3]
         with suppress(Error):  # its page has closed
             await (dialog.accept() if dialog.type in ("alert", "beforeunload") else dialog.dismiss())
 

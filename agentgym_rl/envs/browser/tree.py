@@ -121,8 +121,8 @@ def layout(snapshot: Mapping[str, Any], size: tuple[float, float] | None) -> Lay
             continue
         background, fill, stroke, visibility = (strings[at] for at in styles)
         if visibility == "visible":
-            given = [strings[at] for at in nodes["attributes"][place]]
-            kinds = dict(zip(given[::2], given[1::2], strict=True)).get("class", "").split()
+            attributes = [strings[at] for at in nodes["attributes"][place]]
+            kinds = dict(zip(attributes[::2], attributes[1::2], strict=True)).get("class", "").split()
             colour = (fill if fill != "none" else stroke) if tag in _SHAPES else background
             looks[node] = f"{'.'.join([tag, *kinds[:3]])}{_colour(colour)} at {_place(boxes[node])}"
             if tag in _SHAPES or place in clickable:
@@ -156,7 +156,7 @@ def elements(
             whose content the tree says nothing.
     """
     listed: list[Element] = []
-    told: set[int] = set()
+    repeated: set[int] = set()
     for node, depth, within in _walk(nodes):
         role, name = _value(node, "role"), " ".join(str(_value(node, "name")).split())
         state, place = tuple(_state(node)), node["backendDOMNodeId"]
@@ -165,7 +165,7 @@ def elements(
         if role == "StaticText" and layout is not None and layout.boxes.get(place, (0, 0, 1, 1))[2:] == (0, 0):
             continue  # text that its page hides by giving it no room
         if role == "StaticText" and name and name in within:
-            told.add(place)
+            repeated.add(place)
             continue
         if figures and layout is not None:
             above = layout.parents.get(place, place)
@@ -176,7 +176,7 @@ def elements(
         if name or (state and role not in ("generic", "none")) or role not in _NAMELESS | {"StaticText"}:
             listed.append(Element(numbers.id(place), place, role, cut(name, LONGEST_NAME), depth, state))
     if figures and layout is not None:
-        known = layout.around(told | {element.node for element in listed})
+        known = layout.around(repeated | {element.node for element in listed})
         listed += [
             Element(numbers.id(node), node, "figure", layout.looks[node], 1)
             for node in layout.figures

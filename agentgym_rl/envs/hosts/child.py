@@ -59,9 +59,9 @@ def _write_observation(observation: Observation) -> list[Any]:
     return [observation.text, observation.actions]
 
 
-def read_observation(found: list[Any]) -> Observation:
+def read_observation(result: list[Any]) -> Observation:
     """An observation from the result of ``reset``."""
-    text, actions = found
+    text, actions = result
     return Observation(text, None if actions is None else tuple(actions))
 
 

@@ -96,7 +96,7 @@ class PerLoop(Generic[T]):
         """The object of the running loop."""
         loop = asyncio.get_running_loop()
         if loop not in self._made:
-            self._made = {other: made for other, made in self._made.items() if not other.is_closed()}
+            self._made = {other_loop: made for other_loop, made in self._made.items() if not other_loop.is_closed()}
             self._made[loop] = self._make()
         return self._made[loop]
 

@@ -51,15 +51,15 @@ class OpenEnvHost(EnvHost):
         session = OpenEnvSession(name, dict(options or {}), self)
         first = session.offer
         own_digests = {} if isinstance(session.facts, OpenEnv) else await in_thread(digests, session.facts)
-        if other := sorted(split for split in own_digests if first.digests.get(split) != own_digests[split]):
+        if different := sorted(split for split in own_digests if first.digests.get(split) != own_digests[split]):
             raise ProtocolError(
-                f"{first.base} has other tasks of {name} in {', '.join(other)}: serve the same version and options"
+                f"{first.base} has other tasks of {name} in {', '.join(different)}: serve the same version and options"
             )
         for address in self.settings.addresses:
-            told = await self._ask(address, name)
-            if (told.name, told.splits, told.digests) != (first.name, first.splits, first.digests):
-                raise ProtocolError(f"{first.base} and {told.base} have different environments or tasks")
-            socket = await self.connect(told.base)
+            offer = await self._ask(address, name)
+            if (offer.name, offer.splits, offer.digests) != (first.name, first.splits, first.digests):
+                raise ProtocolError(f"{first.base} and {offer.base} have different environments or tasks")
+            socket = await self.connect(offer.base)
             try:
                 await socket.request("state")
             finally:
@@ -145,22 +145,22 @@ class OpenEnvSession(EnvProxy):
                 lambda address: self._host.connect(address + path), settings.patience, avoid
             )
         try:
-            found = await self._request("reset", data)
+            result = await self._request("reset", data)
         except Invalid as error:
             raise ProtocolError(str(error)) from error
-        return self._read(found, 0.0).observation
+        return self._read(result, 0.0).observation
 
     async def _request(self, kind: str, data: Data) -> dict[str, Any]:
         """The data of an answer; an error, other than that the agent made a mistake, spoils the session."""
         assert self._lease is not None
         self._sound = False
         try:
-            found = await self._lease[1].request(kind, data)
+            answer = await self._lease[1].request(kind, data)
         except Invalid:
             self._sound = True
             raise
         self._sound = True
-        return found
+        return answer
 
     def _read(self, data: Data, total: float) -> Step:
         if isinstance(self.facts, OpenEnv):

@@ -48,12 +48,12 @@ class RemoteHost(EnvHost):
                 :mod:`agentgym_rl.envs.protocol.client.offers`.
         """
         here = make(name, **(options or {}))
-        (base, told), *others = await reach(dialect(name), _servers(self.settings))
-        for other, also in others:
-            if also != told:
-                raise ProtocolError(f"{base} and {other} have different tasks of {name}; use servers of one kind")
-        own = {} if told is None else await in_thread(digests, here)
-        _OFFERS[name, self.settings] = Offer.of(dialect(name), base, here.spec, own, told)
+        (base, first_digests), *others = await reach(dialect(name), _servers(self.settings))
+        for address, other_digests in others:
+            if other_digests != first_digests:
+                raise ProtocolError(f"{base} and {address} have different tasks of {name}; use servers of one kind")
+        own_digests = {} if first_digests is None else await in_thread(digests, here)
+        _OFFERS[name, self.settings] = Offer.of(dialect(name), base, here.spec, own_digests, first_digests)
 
     def facts(self, name: str, options: Mapping[str, Any]) -> TextEnv:
         if (name, self.settings) not in _OFFERS:

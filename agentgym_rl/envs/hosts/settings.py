@@ -64,8 +64,8 @@ class HostSettings:
         """The addresses, one by one."""
         if self.address is None:
             return ()
-        given = self.address.split(",") if isinstance(self.address, str) else self.address
-        return tuple(address.strip().rstrip("/") for address in given if address.strip())
+        parts = self.address.split(",") if isinstance(self.address, str) else self.address
+        return tuple(address.strip().rstrip("/") for address in parts if address.strip())
 
     @property
     def openenv(self) -> bool:

@@ -116,19 +116,19 @@ class Maze(TextEnv):
 
     def achieved(self, task: Task, commands: Sequence[str]) -> Achieved | None:
         """The cell furthest from the start that is reached, no further than goals of tasks are."""
-        own = self._lay_out(self._index(task))
-        first = {own.start: 0}
-        cell = own.start
+        puzzle = self._lay_out(self._index(task))
+        first = {puzzle.start: 0}
+        cell = puzzle.start
         for turn, command in enumerate(commands[:MAX_STEPS], start=1):
             if (move := _normalised(command)) in MOVES:
-                cell = own.layout.after(cell, move)
+                cell = puzzle.layout.after(cell, move)
                 first.setdefault(cell, turn)
-        steps = own.layout.distances(own.start)
-        cells = [cell for cell in first if cell != own.goal and 0 < steps[cell] <= tasks.FURTHEST]
+        steps = puzzle.layout.distances(puzzle.start)
+        cells = [cell for cell in first if cell != puzzle.goal and 0 < steps[cell] <= tasks.FURTHEST]
         if not cells:
             return None
         goal = max(cells, key=lambda cell: steps[cell])
-        return Achieved(str(replace(own, goal=goal)), first[goal])
+        return Achieved(str(replace(puzzle, goal=goal)), first[goal])
 
     def steps_left(self, task: Task, commands: Sequence[str]) -> list[float]:
         """The length of the shortest path from each cell on the way; the step limit does not count."""
@@ -141,13 +141,13 @@ class Maze(TextEnv):
         return [float(distances[cell]) for cell in cells]
 
     def _find(self, task: Task) -> tasks.Puzzle:
-        own = self._lay_out(self._index(task))
+        original = self._lay_out(self._index(task))
         if not self._pursued:
-            return own
-        found = (replace(own, goal=cell) for cell in own.layout.cells() if cell != own.start)
-        if (other := next((puzzle for puzzle in found if str(puzzle) == self._pursued), None)) is None:
+            return original
+        puzzles = (replace(original, goal=cell) for cell in original.layout.cells() if cell != original.start)
+        if (pursued := next((puzzle for puzzle in puzzles if str(puzzle) == self._pursued), None)) is None:
             raise self._no_such_goal(task)
-        return other
+        return pursued
 
     def _observation(self, note: str = "") -> Observation:
         text = observe(self._puzzle.layout, self._cell, self._puzzle.goal, self.style, note)

@@ -129,7 +129,7 @@ class MiniWoB(Filmed):
         if self.style == "compact":
             shown = [line.strip().replace(" required: False", "") for line in shown]
         self._actions = tuple(self._possible(view))
-        text = "\n".join([*view.said, *(line.removeprefix("\t") for line in shown)]) or "(nothing)"
+        text = "\n".join([*view.dialogs, *(line.removeprefix("\t") for line in shown)]) or "(nothing)"
         return Observation("\n\n".join(filter(None, [before, cut(text, MAX_PAGE_CHARACTERS)])), self._actions)
 
     def _possible(self, view: View) -> Iterator[str]:

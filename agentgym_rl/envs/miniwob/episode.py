@@ -74,7 +74,7 @@ SETTINGS = Settings(
     settle=_STATUS,
     width=332,
     height=214,
-    whole=True,
+    whole_page=True,
     figures=True,
     tabs=1,
 )

@@ -48,8 +48,8 @@ async def _next(episode: Episode, view: View) -> str | None:
     step = await episode.session.evaluate("agentgymNext()")
     if step is None:
         return None
-    command, middle, given = step
-    arguments = [f"[{argument}]" for argument in given]
+    command, middle, values = step
+    arguments = [f"[{argument}]" for argument in values]
     if middle is not None:
         ids = {element.node: element.id for element in view.elements}
         targets = [ids[node] for node in await episode.session.nodes("agentgymTarget") if node in ids]

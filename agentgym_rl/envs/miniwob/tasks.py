@@ -47,13 +47,13 @@ def only(patterns: str) -> dict[str, Sequence[int]]:
     Raises:
         ValueError: a pattern matches no page.
     """
-    given = [pattern.strip() for pattern in patterns.split(",") if pattern.strip()]
-    for pattern in given:
+    globs = [pattern.strip() for pattern in patterns.split(",") if pattern.strip()]
+    for pattern in globs:
         if not any(fnmatchcase(page, pattern) for page in TEXTS.tasks):
             raise ValueError(f"pages: none of MiniWoB++ matches {pattern!r}; give names such as click-test, or enter-*")
-    if not given:
+    if not globs:
         return dict(SPLITS)
-    places = [at for at, page in enumerate(TEXTS.tasks) if any(fnmatchcase(page, pattern) for pattern in given)]
+    places = [at for at, page in enumerate(TEXTS.tasks) if any(fnmatchcase(page, pattern) for pattern in globs)]
     return {
         name: tuple(start + place for start in range(indices.start, indices.stop, _PAGES) for place in places)
         for name, indices in SPLITS.items()

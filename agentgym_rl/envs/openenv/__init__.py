@@ -122,8 +122,8 @@ class OpenEnv(TextEnv):
         if not fields:
             raise ProtocolError(f"{offer.base} describes no action; set the option action to the field for texts")
         required = [key for key in offer.action.get("required", ()) if key in fields]
-        whole = {**offer.action, "properties": fields, "required": required}
-        return ACT, (tool_of(ACT, "Carry out an action.", whole),)
+        schema = {**offer.action, "properties": fields, "required": required}
+        return ACT, (tool_of(ACT, "Carry out an action.", schema),)
 
     def _described(self, about: str, tools: Sequence[Tool]) -> EnvSpec:
         plain = f"{about}\n\nAnswer in exactly this format:\nThought: your reasoning\n\nAction: what you say or do"

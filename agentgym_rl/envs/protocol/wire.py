@@ -199,8 +199,8 @@ class Dialect:
             text = f"{self._text(fields.get('task_description'))}\n{text}"
         return text + _listed(self._actions(fields) or ())
 
-    def _actions(self, found: Mapping[str, Any]) -> tuple[str, ...] | None:
-        actions = found.get("available_actions")
+    def _actions(self, answer: Mapping[str, Any]) -> tuple[str, ...] | None:
+        actions = answer.get("available_actions")
         return tuple(map(str, actions)) if self.lists_actions and isinstance(actions, list) else None
 
     def _text(self, text: object) -> str:

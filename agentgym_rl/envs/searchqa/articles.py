@@ -21,8 +21,8 @@ def article(thing: Thing) -> str:
 
 def _sentence(thing: Thing, relation: Relation, rng: Random) -> str:
     value = thing.facts[relation.name]
-    said = value if isinstance(value, str) else value.title
-    sentence = rng.choice(relation.sentences).format(x=thing.title, y=said, s=thing.name.split()[-1])
+    text = value if isinstance(value, str) else value.title
+    sentence = rng.choice(relation.sentences).format(x=thing.title, y=text, s=thing.name.split()[-1])
     return sentence[0].upper() + sentence[1:]
 
 

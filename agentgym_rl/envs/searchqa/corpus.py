@@ -91,8 +91,8 @@ def load(corpus: Path, index: Path) -> tuple[Index, Callable[[int], str]]:
     lines = _mapped(corpus)
 
     def contents(number: int) -> str:
-        found: str = json.loads(lines[offsets[number] : offsets[number + 1]])["contents"]
-        return found
+        text: str = json.loads(lines[offsets[number] : offsets[number + 1]])["contents"]
+        return text
 
     return Index(bm25s.BM25.load(index, mmap=True, show_progress=False)), contents
 

@@ -94,9 +94,9 @@ def _region(countries: int, rng: Random, names: Iterator[str], persons: Iterator
 
 def _land(region: Region, rng: Random, names: Iterator[str]) -> None:
     """Facts of countries, cities, rivers and mountains."""
-    own = {name: _shares(region, name) for name in ("city", "river", "mountain")}
+    shares = {name: _shares(region, name) for name in ("city", "river", "mountain")}
     for place, country in enumerate(region["country"]):
-        cities, rivers, mountains = (own[name][place] for name in ("city", "river", "mountain"))
+        cities, rivers, mountains = (shares[name][place] for name in ("city", "river", "mountain"))
         for mountain in mountains:
             climber = rng.choice(region["person"])
             mountain.facts |= {"country": country, "height": str(rng.randrange(900, 6900)), "climber": climber}
@@ -142,7 +142,7 @@ def _lives(region: Region, rng: Random) -> None:
         }
     for person in region["person"]:
         born = person.number("born")
-        elders = [other for other in region["person"] if 18 <= born - other.number("born") <= 50]
+        elders = [elder for elder in region["person"] if 18 <= born - elder.number("born") <= 50]
         if elders:
             person.facts["teacher"] = rng.choice(elders)
 

@@ -139,9 +139,9 @@ class TextCraft(TextEnv):
 
     def achieved(self, task: Task, commands: Sequence[str]) -> Achieved | None:
         """The first of the deepest items that are crafted and are goals of tasks, in any number."""
-        book, own = self._tasks.book, str(find_goal(self._tasks, self._index(task))[0])
+        book, own_goal = self._tasks.book, str(find_goal(self._tasks, self._index(task))[0])
         made = crafted(book, [self._spaced(command) for command in commands])
-        items = [item for item in made if item in self._tasks.goals and str(Goal(item, None)) != own]
+        items = [item for item in made if item in self._tasks.goals and str(Goal(item, None)) != own_goal]
         if not items:
             return None
         item = max(items, key=book.depth)
@@ -152,9 +152,9 @@ class TextCraft(TextEnv):
         return draw(transcript)
 
     def _goal(self, task: Task) -> Goal:
-        own, _ = find_goal(self._tasks, self._index(task))
+        original, _ = find_goal(self._tasks, self._index(task))
         if not self._pursued:
-            return own
+            return original
         item = self._pursued.removeprefix("craft ")
         if item not in self._tasks.goals:
             raise self._no_such_goal(task)

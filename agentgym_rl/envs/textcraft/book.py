@@ -53,8 +53,8 @@ class RecipeBook:
 
     def below(self, name: str) -> list[str]:
         """The members of a tag, or what the recipes of an item take."""
-        taken = [stack.name for recipe in self.recipes.get(name, ()) for stack in recipe.inputs]
-        return [*self.tags.get(name, ()), *taken]
+        inputs = [stack.name for recipe in self.recipes.get(name, ()) for stack in recipe.inputs]
+        return [*self.tags.get(name, ()), *inputs]
 
     def tree(self, name: str) -> list[Recipe]:
         """Every recipe that may have a part in making ``name``: all ways, all members of tags."""
@@ -74,10 +74,10 @@ class RecipeBook:
         rest = list(inputs)
         for ingredient in sorted(recipe.inputs, key=lambda stack: stack.name in self.tags):
             names = self.tags.get(ingredient.name, (ingredient.name,))
-            given = next((stack for stack in rest if stack.amount == ingredient.amount and stack.name in names), None)
-            if given is None:
+            fitting = next((stack for stack in rest if stack.amount == ingredient.amount and stack.name in names), None)
+            if fitting is None:
                 return False
-            rest.remove(given)
+            rest.remove(fitting)
         return True
 
     def _measure(self, name: str) -> int:

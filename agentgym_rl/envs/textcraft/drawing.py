@@ -40,14 +40,14 @@ def _follow(action: str, observation: str, held: Counter[str]) -> None:
 def _picture(held: Mapping[str, int], before: Mapping[str, int], goal: tuple[str, int] | None) -> Picture:
     names = [name for name in {**before, **held} if held.get(name, 0) > 0 or before.get(name, 0) > 0]
     pitch = SLOT + GAP
-    left = pitch + 18 if goal else 0
+    margin = pitch + 18 if goal else 0
     rows = max(1, -(-len(names) // COLUMNS))
     shapes: list[Shape] = []
     if goal:
         shapes += _slot(GAP / 2, 0, goal[0], goal[1], "slot goal", "goal")
         shapes.append(shape("line", x1=pitch + 9, y1=2, x2=pitch + 9, y2=rows * (SLOT + CAPTION) - 4, class_="divider"))
     for place in range(max(len(names), 3)):
-        x, y = left + GAP / 2 + place % COLUMNS * pitch, place // COLUMNS * (SLOT + CAPTION + 4)
+        x, y = margin + GAP / 2 + place % COLUMNS * pitch, place // COLUMNS * (SLOT + CAPTION + 4)
         if place >= len(names):
             shapes.append(shape("rect", x=x, y=y, width=SLOT, height=SLOT, rx=7, class_="slot empty"))
             continue
@@ -58,7 +58,7 @@ def _picture(held: Mapping[str, int], before: Mapping[str, int], goal: tuple[str
     words = ", ".join(f"{held[name]} {name}" for name in names if held.get(name, 0) > 0) or "nothing"
     label = f"Inventory: {words}" + (f". Goal: {goal[1]} {goal[0]}" if goal else "")
     columns = min(COLUMNS, max(len(names), 3))
-    return Picture(label, left + columns * pitch, rows * (SLOT + CAPTION + 4), tuple(shapes))
+    return Picture(label, margin + columns * pitch, rows * (SLOT + CAPTION + 4), tuple(shapes))
 
 
 def _slot(x: float, y: float, name: str, amount: int, kind: str, change: str) -> list[Shape]:

@@ -38,12 +38,12 @@ FORMS = tuple((form.shapes, frozenset(form.words.split())) for form in _FILE.for
 
 def colour(name: str) -> str:
     """By the first word that names a material; else a fixed one of a few."""
-    found = next((_FILE.colours[word] for word in name.split() if word in _FILE.colours), None)
-    return found or _FILE.others[crc32(name.encode()) % len(_FILE.others)]
+    known = next((_FILE.colours[word] for word in name.split() if word in _FILE.colours), None)
+    return known or _FILE.others[crc32(name.encode()) % len(_FILE.others)]
 
 
 def icon(name: str, x: float, y: float) -> list[Shape]:
     """Shapes of an item in a square of side :data:`ICON` at a place."""
     words = set(name.split())
-    form = next((form for form, wanted in FORMS if words & wanted), _FILE.block)
+    form = next((form for form, keywords in FORMS if words & keywords), _FILE.block)
     return placed(form, colour(name), x, y)

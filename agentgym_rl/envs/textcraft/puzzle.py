@@ -72,10 +72,10 @@ def make_puzzle(tasks: Catalogue, index: int, style: Style, distractors: int | N
     plan = make_plan(tasks.book, goal.item, goal.amount or 1, rng)
     if (quoted := tasks.quoted(index)) is not None:
         return Puzzle(goal, plan, quoted)
-    taken = _contents(tasks, goal.item, tasks.layer(index), style, distractors)
+    earlier = _contents(tasks, goal.item, tasks.layer(index), style, distractors)
     for draw in range(_DRAWS):
         puzzle = Puzzle(goal, plan, _lines(tasks.book, goal.item, plan, style, distractors, rng, any_first=draw > 0))
-        if not taken or fingerprint(puzzle.content, 16) not in taken:
+        if not earlier or fingerprint(puzzle.content, 16) not in earlier:
             return puzzle
     raise TaskNotFound(f"textcraft_{index}: these recipes are too few for a game of {goal} that no earlier split has")
 
@@ -86,8 +86,8 @@ def _contents(tasks: Catalogue, item: str, layer: int, style: Style, distractors
     if layer == 0:
         return frozenset()
     last = (make_puzzle(tasks, index, style, distractors) for index in tasks.versions(item, LAYERS[layer - 1]))
-    found = {fingerprint(puzzle.content, 16) for puzzle in last}
-    return _contents(tasks, item, layer - 1, style, distractors) | found
+    fingerprints = {fingerprint(puzzle.content, 16) for puzzle in last}
+    return _contents(tasks, item, layer - 1, style, distractors) | fingerprints
 
 
 def _lines(

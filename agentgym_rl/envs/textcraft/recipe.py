@@ -40,5 +40,5 @@ def parse_recipe(line: str) -> Recipe:
     stacks = [parse_stack(text) for text in (output, *inputs.split(","))]
     if any(stack is None for stack in stacks):
         raise ValueError(f"not a recipe: {line!r}")
-    made, *taken = [stack for stack in stacks if stack is not None]
-    return Recipe(made, tuple(taken))
+    made, *ingredients = [stack for stack in stacks if stack is not None]
+    return Recipe(made, tuple(ingredients))

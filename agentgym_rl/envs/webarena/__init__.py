@@ -232,10 +232,10 @@ class WebArena(Filmed):
         text = cut(view.text, MAX_PAGE_CHARACTERS)
         if self.style == "compact":
             lines = "\n".join(line.strip() for line in text.splitlines() if line)
-            said = f"Task: {self._intent}\n{lines}" if first else lines
+            observation = f"Task: {self._intent}\n{lines}" if first else lines
         else:
-            said = f"OBSERVATION:\n{text}\nURL: {view.url}\nOBJECTIVE: {self._intent}\nPREVIOUS ACTION: {action}"
-        return Observation(said, self._actions)
+            observation = f"OBSERVATION:\n{text}\nURL: {view.url}\nOBJECTIVE: {self._intent}\nPREVIOUS ACTION: {action}"
+        return Observation(observation, self._actions)
 
     def _possible(self, view: View) -> Iterator[str]:
         """Some of the actions that are possible: clicks, what may be written, and an end."""

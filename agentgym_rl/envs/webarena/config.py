@@ -165,8 +165,8 @@ def _target(entry: Mapping[str, Any]) -> Target:
     )  # fmt: skip
 
 
-def _known(given: Any, known: tuple[str, ...]) -> list[str]:
-    for entry in given:
+def _known(entries: Any, known: tuple[str, ...]) -> list[str]:
+    for entry in entries:
         if entry not in known:
             raise ValueError(f"{entry!r} is none of {', '.join(known)}")
-    return list(given)
+    return list(entries)

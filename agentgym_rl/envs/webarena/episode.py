@@ -58,7 +58,7 @@ class Episode:
             BrowserMissing, EnvUnavailable, EnvTimeout: see :meth:`.Session.open`.
         """
         visit = Visit(problem.users)
-        settings = Settings(hosts=HOSTS, serve=visit.serve, whole=True, quiet_ms=QUIET_MS, settle_s=20)
+        settings = Settings(hosts=HOSTS, serve=visit.serve, whole_page=True, quiet_ms=QUIET_MS, settle_s=20)
         session = await Session.open(settings)
         return cls(session, problem.config, visit)
 

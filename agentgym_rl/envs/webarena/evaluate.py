@@ -101,15 +101,15 @@ async def _judged(config: Config, expected: str | Sequence[str], answer: str, ju
     return True
 
 
-def url_matches(wanted: str, url: str) -> bool:
+def url_matches(expected: str, url: str) -> bool:
     """Whether an address has one of the wanted ones, separated by ``|OR|``, in it, and the values of its query."""
     base, query = _parts(url)
-    others = [_parts(alternative) for alternative in wanted.split(" |OR| ")]
+    alternatives = [_parts(alternative) for alternative in expected.split(" |OR| ")]
     values: dict[str, set[str]] = {}
-    for _, own in others:
-        for key, some in own.items():
+    for _, expected_query in alternatives:
+        for key, some in expected_query.items():
             values.setdefault(key, set()).update(some)
-    return any(other in base for other, _ in others) and all(
+    return any(expected_base in base for expected_base, _ in alternatives) and all(
         some.intersection(query.get(key, ())) for key, some in values.items()
     )
 
@@ -132,7 +132,8 @@ async def _contents_match(targets: Sequence[Target], page: Page, shop: Shop | No
             right = clean(text) == clean(target.exact)
         else:
             right = all(
-                any(includes(alternative, text) for alternative in wanted.split(" |OR| ")) for wanted in target.include
+                any(includes(alternative, text) for alternative in required.split(" |OR| "))
+                for required in target.include
             )
         if not right:
             return False

@@ -95,8 +95,8 @@ class Files:
     def splits(self) -> Mapping[str, Sequence[int]]:
         """AgentGym-RL's, of the tasks that can be played; ``train`` or ``test`` without any has all of them."""
         playable = sorted(self._configs)
-        playable_of = {name: tuple(index for index in playable if index in own) for name, own in RANGES.items()}
-        return {name: own or tuple(playable) for name, own in playable_of.items() if own or name != "rest"}
+        playable_of = {name: tuple(index for index in playable if index in indices) for name, indices in RANGES.items()}
+        return {name: indices or tuple(playable) for name, indices in playable_of.items() if indices or name != "rest"}
 
     def config(self, index: int) -> Config:
         """The task of an id. Raises TaskNotFound: there is none, or it cannot be played here, and why."""
@@ -114,10 +114,10 @@ class Files:
 
 
 def _addresses(sites: str | Mapping[str, str]) -> dict[str, str]:
-    given = (
+    entries = (
         dict(part.partition("=")[::2] for part in sites.split(",") if part.strip()) if isinstance(sites, str) else sites
     )
-    addresses = {name.strip(): url.strip() for name, url in given.items()}
+    addresses = {name.strip(): url.strip() for name, url in entries.items()}
     for name, url in addresses.items():
         parts = urlsplit(url)
         if name not in SITES:
@@ -127,8 +127,8 @@ def _addresses(sites: str | Mapping[str, str]) -> dict[str, str]:
     return addresses
 
 
-def _hosts(given: str) -> tuple[str, ...]:
-    hosts = tuple(host.strip().lower() for host in given.split(",") if host.strip())
+def _hosts(text: str) -> tuple[str, ...]:
+    hosts = tuple(host.strip().lower() for host in text.split(",") if host.strip())
     for host in hosts:
         if not re.fullmatch(r"[\w.-]+(:\d+)?", host):
             raise ValueError(f"hosts: {host!r} is no host; give some such as 10.0.0.2:5000,tiles.example")

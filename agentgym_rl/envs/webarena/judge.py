@@ -50,8 +50,8 @@ class OpenAIJudge:
         answer = read(200, await self._endpoint.post({"model": self._model, "messages": messages, "temperature": 0}))
         if answer.meaning is not Meaning.REPLY:
             raise EnvUnavailable(f"the judge at {self._endpoint.url} gave no reply: {answer.text}")
-        given: list[str] = [word for word in re.findall(r"[A-Z]+", answer.text.upper()) if word in verdicts]
-        if not given:
-            said = answer.text[:80]
-            raise EnvUnavailable(f"the judge at {self._endpoint.url} said none of {', '.join(verdicts)}: {said!r}")
-        return given[-1]
+        matches: list[str] = [word for word in re.findall(r"[A-Z]+", answer.text.upper()) if word in verdicts]
+        if not matches:
+            start = answer.text[:80]
+            raise EnvUnavailable(f"the judge at {self._endpoint.url} said none of {', '.join(verdicts)}: {start!r}")
+        return matches[-1]

@@ -84,12 +84,12 @@ def problem(index: int) -> Problem:
 def entry(index: int) -> dict[str, Any]:
     """The task as an entry of WebArena's files. Raises TaskNotFound: there is none."""
     template, row = _find(index)
-    given = {
+    references = {
         "exact_match": template.exact_match,
         "must_include": template.must_include,
         "fuzzy_match": template.fuzzy_match,
     }
-    answers = {kind: expected for kind, expected in given.items() if expected}
+    answers = {kind: expected for kind, expected in references.items() if expected}
     html = [
         {"url": target["url"], "locator": target["locator"],
          "required_contents": {key: target[key] for key in ("exact_match", "must_include") if key in target}}
@@ -123,8 +123,8 @@ def _find(index: int) -> tuple[_Template, Mapping[str, Any]]:
     judged = split == "judged"
     templates = _TEMPLATES.judged if judged else _TEMPLATES.templates
     turn, number = divmod(place, len(templates))
-    for other in () if judged else _ORDER[: _ORDER.index(split)]:
-        turn += -(-len(SPLITS[other]) // len(templates))
+    for earlier in () if judged else _ORDER[: _ORDER.index(split)]:
+        turn += -(-len(SPLITS[earlier]) // len(templates))
     return templates[number], _rows(judged, number)[turn]
 
 
@@ -139,9 +139,9 @@ def _contents() -> sqlite3.Connection:
 def _rows(judged: bool, number: int) -> list[dict[str, Any]]:
     """The rows of a template, in the order in which the splits take them."""
     template = (_TEMPLATES.judged if judged else _TEMPLATES.templates)[number]
-    found = _contents().execute(template.rows)
-    names = [column[0] for column in found.description]
-    rows = [dict(zip(names, row, strict=True)) for row in found]
+    cursor = _contents().execute(template.rows)
+    names = [column[0] for column in cursor.description]
+    rows = [dict(zip(names, row, strict=True)) for row in cursor]
     return sorted(rows, key=lambda row: fingerprint(template.intent.format(**row), 16))
 
 

@@ -160,20 +160,20 @@ class WebShop(TextEnv):
         """
         if not self.relabels:
             return super().achieved(task, commands)
-        own, (split, _) = self.shop.goals(self._index(task)), SPLITS.locate(task.index)
-        visit, turns = self.shop.visit(own), enumerate(commands, start=1)
+        own_goal, (split, _) = self.shop.goals(self._index(task)), SPLITS.locate(task.index)
+        visit, turns = self.shop.visit(own_goal), enumerate(commands, start=1)
         bought = next((turn for turn, command in turns if visit.act(command) and visit.score is not None), None)
         if bought is None or visit.product is None or visit.product.asin not in sold_in(split):
             return None
         goal = goal_of(visit.product, visit.options, split)
         unclear = next(goals_worded(goal.instruction, split)).product.asin != goal.product.asin
-        return None if unclear or goal.instruction == own.instruction else Achieved(goal.instruction, bought)
+        return None if unclear or goal.instruction == own_goal.instruction else Achieved(goal.instruction, bought)
 
     def _goal(self, task: Task) -> Goal:
         """What is to be bought, in this session."""
-        own = self.shop.goals(self._index(task))
+        original = self.shop.goals(self._index(task))
         if not self._pursued:
-            return own
+            return original
         split, _ = SPLITS.locate(task.index)
         if (goal := next(goals_worded(self._pursued, split), None)) is None:
             raise self._no_such_goal(task)

@@ -106,9 +106,9 @@ def goals_worded(instruction: str, split: str) -> Iterator[Goal]:
     for product in (product for family in _families_of(split) for product in family if product.query in instruction):
         pairs = [(name, value) for name, values in product.options.items() for value in values]
         worded = {name: value for name, value in pairs if f"{name}: {value}, " in instruction}
-        found = goal_of(product, worded, split)
-        if found.instruction == instruction:
-            yield found
+        candidate = goal_of(product, worded, split)
+        if candidate.instruction == instruction:
+            yield candidate
 
 
 def _owns(split: str, goal: Goal) -> bool:
@@ -130,7 +130,7 @@ def of_wishes(wishes: int) -> Mapping[str, Sequence[int]]:
     if wishes not in WISHES:
         raise ValueError(f"wishes={wishes} is not between {WISHES[0]} and {WISHES[-1]}, as built-in goals ask for")
     return {
-        split: tuple(index for index, found in zip(indices, _wishes()[split], strict=True) if found == wishes)
+        split: tuple(index for index, count in zip(indices, _wishes()[split], strict=True) if count == wishes)
         for split, indices in SPLITS.items()
     }
 
@@ -141,15 +141,15 @@ def _goal(product: Product, rng: Random, chosen: Mapping[str, str] | None = None
     if chosen is None:
         chosen = {name: rng.choice(values) for name, values in product.options.items()}
     wish = rng.choice(TEXTS.wishes).format(attributes=", ".join(attributes), query=product.query)
-    wanted = ", and ".join(f"{name}: {value}" for name, value in chosen.items())
+    options = ", and ".join(f"{name}: {value}" for name, value in chosen.items())
     cap = price_cap(product.asin, wish, product.price)
-    text = f"{wish}{' with ' if wanted else ''}{wanted}{price_wish(cap)}"
+    text = f"{wish}{' with ' if options else ''}{options}{price_wish(cap)}"
     return Goal(product, text, attributes, tuple(chosen.values()), cap)
 
 
 @cache
 def _families_of(split: str) -> list[tuple[Product, ...]]:
-    return [own for number, own in enumerate(families()) if number // len(TEXTS.categories) % 10 in SHARES[split]]
+    return [family for number, family in enumerate(families()) if number // len(TEXTS.categories) % 10 in SHARES[split]]
 
 
 def _family(number: int) -> tuple[Product, ...]:
@@ -157,15 +157,20 @@ def _family(number: int) -> tuple[Product, ...]:
     rng = Random(f"{SEED}:family:{number}")
     category = TEXTS.categories[number % len(TEXTS.categories)]
     name = rng.choice(TEXTS.brand_starts) + rng.choice(TEXTS.brand_ends), rng.choice(TEXTS.lines)
-    *own, foreign, other = rng.sample(category.attributes, 6)
+    *attributes, foreign, unrelated = rng.sample(category.attributes, 6)
     absent = {option: rng.choice(values) for option, values in category.options.items()}
     options = {option: tuple(v for v in values if v != absent[option]) for option, values in category.options.items()}
     option = rng.choice(list(options))
     others = options | {option: (absent[option], *options[option][1:])}
     price = rng.randint(*category.price) + rng.choice((0.0, 0.49, 0.95, 0.99))
     dearer = price + rng.randint(45, 80)
-    lacking = [*own[:2], foreign, other]
-    kinds = ((own, options, price), (lacking, options, price), (own, others, price), (own, options, dearer))
+    lacking = [*attributes[:2], foreign, unrelated]
+    kinds = (
+        (attributes, options, price),
+        (lacking, options, price),
+        (attributes, others, price),
+        (attributes, options, dearer),
+    )
     return tuple(_product(f"{number}:{at}", category, name, rng, *kind) for at, kind in enumerate(kinds))
 
 

@@ -17,14 +17,14 @@ HEADERS = {
 _STYLE = read_utf8(Path(__file__).with_name("site.css"))
 
 
-def render(page: Page, taken: Sequence[str] = ()) -> str:
+def render(page: Page, actions: Sequence[str] = ()) -> str:
     """The page as a document.
 
     Its links and buttons lead to the same address with one more action: ``?do=search[red shoes]&do=click[next >]``,
-    after those in ``taken``; what is typed into the search bar comes as ``search``.
+    after ``actions``; what is typed into the search bar comes as ``search``.
     """
-    before = "".join(f'<input type="hidden" name="do" value="{escape(action)}">' for action in taken)
-    shown = "\n".join(_render(element, taken) for element in page.elements)
+    before = "".join(f'<input type="hidden" name="do" value="{escape(action)}">' for action in actions)
+    shown = "\n".join(_render(element, actions) for element in page.elements)
     return document(f'<form method="get">{before}\n{shown}\n</form>')
 
 
@@ -34,7 +34,7 @@ def document(body: str) -> str:
     return f'<!DOCTYPE html>\n<html lang="en"><head>{head}</head><body>\n{body}\n</body></html>\n'
 
 
-def _render(element: Element, taken: Sequence[str]) -> str:
+def _render(element: Element, actions: Sequence[str]) -> str:
     text, action = escape(element.text.strip()), f"click[{element.text.lower()}]"
     press = f'name="do" value="{escape(action)}"'
     match element.kind:
@@ -45,7 +45,7 @@ def _render(element: Element, taken: Sequence[str]) -> str:
         case "wish":
             return f'<p class="wish">{text}</p>'
         case "link":
-            return f'<a href="?{escape(urlencode([("do", done) for done in (*taken, action)]))}">{text}</a>'
+            return f'<a href="?{escape(urlencode([("do", done) for done in (*actions, action)]))}">{text}</a>'
         case "button" if element.text == SEARCH:
             return f'<input type="search" name="search" aria-label="{SEARCH}" required> <button>{SEARCH}</button>'
         case "button":

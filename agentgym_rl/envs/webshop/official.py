@@ -63,18 +63,20 @@ def build(products: str | Path, folder: str | Path, show_progress: bool = False)
             raise ValueError(f"no file {path}; the setup.sh of WebShop's repository downloads it")
     if folder.exists():
         raise ValueError(f"{folder} exists; remove it or name another folder")
-    marked, told = json_object(attributes), json_object(human) if human.is_file() else {}
+    marked, human_wishes = json_object(attributes), json_object(human) if human.is_file() else {}
     beside = folder.with_name(f".{folder.name}.{os.getpid()}.tmp")
     beside.mkdir(parents=True)
     try:
-        count = _build(products, marked, told, beside, show_progress)
+        count = _build(products, marked, human_wishes, beside, show_progress)
         os.replace(beside, folder)
     finally:
         shutil.rmtree(beside, ignore_errors=True)
     return count
 
 
-def _build(products: Path, marked: dict[str, Any], told: dict[str, Any], folder: Path, show_progress: bool) -> int:
+def _build(
+    products: Path, marked: dict[str, Any], human_wishes: dict[str, Any], folder: Path, show_progress: bool
+) -> int:
     ends = {name: array("q", [0]) for name in (OFFSETS, *get_args(Goals))}
     """Of each product: the end of its line, and of its goals among all."""
 
@@ -88,7 +90,7 @@ def _build(products: Path, marked: dict[str, Any], told: dict[str, Any], folder:
                     if entry["asin"] in seen or len(entry["asin"]) > 10:
                         continue
                     product = _product(entry, marked)
-                    wishes = _wishes(product, marked.get(product.asin, {}), told.get(product.asin, ()))
+                    wishes = _wishes(product, marked.get(product.asin, {}), human_wishes.get(product.asin, ()))
                 except (KeyError, IndexError, TypeError, AttributeError, ValueError, ArithmeticError) as error:
                     raise ValueError(f"{products}, product {number} is not one of WebShop's: {error!r}") from error
                 seen.add(product.asin)
@@ -157,10 +159,13 @@ def _product(entry: dict[str, Any], marked: Mapping[str, Any]) -> Product:
     )
 
 
-def _wishes(product: Product, marked: Mapping[str, Any], told: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
+def _wishes(
+    product: Product, marked: Mapping[str, Any], human_wishes: Sequence[Mapping[str, Any]]
+) -> dict[str, list[Any]]:
     """Of each kind of goals: an instruction, the attributes, and for human goals the options."""
     human = [
-        [wish["instruction"].strip("."), wish["instruction_attributes"], wish["instruction_options"]] for wish in told
+        [wish["instruction"].strip("."), wish["instruction_attributes"], wish["instruction_options"]]
+        for wish in human_wishes
     ]
     text = marked.get("instruction")
     return {
@@ -216,8 +221,8 @@ class Stock(Sequence[Product]):
 
     def wishes(self, at: int) -> dict[str, list[Any]]:
         """What customers may want of a product, see :func:`_wishes`."""
-        found: dict[str, list[Any]] = self._read(at)["wishes"]
-        return found
+        wishes: dict[str, list[Any]] = self._read(at)["wishes"]
+        return wishes
 
     def _line(self, at: int) -> dict[str, Any]:
         line: dict[str, Any] = json.loads(self._lines[self._ends[at] : self._ends[at + 1]])
@@ -255,8 +260,8 @@ class Wishes:
                 + ", and ".join(f"{key}: {value}" for key, value in options.items())
             )
         cap = price_cap(product.asin, wish, product.price)
-        wanted = tuple(options.items()) if isinstance(options, dict) else tuple(options)
-        return Goal(product, text + price_wish(cap), tuple(attributes), wanted, cap)
+        goal_options = tuple(options.items()) if isinstance(options, dict) else tuple(options)
+        return Goal(product, text + price_wish(cap), tuple(attributes), goal_options, cap)
 
 
 def _combination(product: Product, which: int) -> dict[str, str]:

@@ -57,7 +57,7 @@ def title_score(bought: str, wanted: str) -> float:
 
 def has_attribute(product: Product, attribute: str) -> bool:
     """Whether an attribute is like one of the product's, or its texts have it literally."""
-    if any(_alike(own, attribute) for own in product.attributes):
+    if any(_alike(listed, attribute) for listed in product.attributes):
         return True
     texts = (product.title, " ".join(product.bullets), product.description)
     return any(attribute in text.lower() for text in texts)
@@ -65,9 +65,11 @@ def has_attribute(product: Product, attribute: str) -> bool:
 
 def options_chosen(goal: Goal, offered: Mapping[str, tuple[str, ...]]) -> list[str]:
     """For each wanted option the first value on offer that satisfies it."""
-    values = [value for own in offered.values() for value in own]
-    found = (next((value for value in values if _alike(_colour(value), _colour(want))), None) for want in goal.options)
-    return [value for value in found if value is not None]
+    values = [value for choices in offered.values() for value in choices]
+    matches = (
+        next((value for value in values if _alike(_colour(value), _colour(want))), None) for want in goal.options
+    )
+    return [value for value in matches if value is not None]
 
 
 def _alike(value: object, other: object) -> bool:

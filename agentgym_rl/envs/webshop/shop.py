@@ -38,8 +38,8 @@ _STEM: Callable[[str], str] = lru_cache(maxsize=1 << 18)(Stemmer.Stemmer("porter
 
 def words(text: str) -> list[str]:
     """The words of a text as they are searched for: without possessive endings and stop words, by Porter's stems."""
-    found = (word.removesuffix("'s").removesuffix("\u2019s") for word in _WORD.findall(text.lower()))
-    return [_STEM(word) for word in found if word not in _STOP]
+    tokens = (word.removesuffix("'s").removesuffix("\u2019s") for word in _WORD.findall(text.lower()))
+    return [_STEM(word) for word in tokens if word not in _STOP]
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ class Visit:
 
     page: pages.Page
     """What the customer sees."""
-    found: list[int]
+    results: list[int]
     """Numbers of the products that the last search found."""
     number: int
     """Of the page of results, from 1; 0 before a search."""
@@ -132,7 +132,7 @@ class Visit:
         return True
 
     def _search(self, query: str) -> None:
-        self.found = self.shop.index.best(query, RESULTS)
+        self.results = self.shop.index.best(query, RESULTS)
         self._turn_to(1)
 
     def _click(self, value: str) -> None:
@@ -168,16 +168,16 @@ class Visit:
     def _turn_to(self, number: int) -> None:
         """A page of results; the product and its options are forgotten."""
         self.number, self.product, self.options, self.in_sub_page = number, None, {}, False
-        self.page = pages.results_page(self.goal.instruction, number, len(self.found), self._shown())
+        self.page = pages.results_page(self.goal.instruction, number, len(self.results), self._shown())
 
     def _start(self) -> None:
-        self.found, self.number, self.product, self.options, self.in_sub_page = [], 0, None, {}, False
+        self.results, self.number, self.product, self.options, self.in_sub_page = [], 0, None, {}, False
         self.page = pages.search_page(self.goal.instruction)
 
     def _shown(self) -> list[Product]:
         """The products of the present page of results."""
         first = pages.PER_PAGE * (self.number - 1)
-        return [self.shop.products[at] for at in self.found[first : first + pages.PER_PAGE]]
+        return [self.shop.products[at] for at in self.results[first : first + pages.PER_PAGE]]
 
 
 def parse(action: str) -> tuple[str, str]:

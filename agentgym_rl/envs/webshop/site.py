@@ -62,7 +62,7 @@ def create_site(
         except TaskNotFound as error:
             raise HTTPException(404, str(error)) from error
         actions = do if search is None else [*do, f"search[{plain(search)}]"]
-        taken = [action for action in actions if visit.score is None and visit.act(action)]
-        return HTMLResponse(render(visit.page, taken), headers=HEADERS)
+        done = [action for action in actions if visit.score is None and visit.act(action)]
+        return HTMLResponse(render(visit.page, done), headers=HEADERS)
 
     return app

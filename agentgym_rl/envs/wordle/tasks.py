@@ -89,8 +89,8 @@ def words() -> tuple[str, ...]:
 def pool(split: str) -> tuple[str, ...]:
     """The words that may be hidden in a split, shuffled; no word is in two pools."""
     fingerprints = {word: fingerprint(word, 12) for word in words()}
-    own = [word for word in words() if SPLITS.owns(split, fingerprints[word])]
-    return tuple(sorted(own, key=fingerprints.__getitem__))
+    members = [word for word in words() if SPLITS.owns(split, fingerprints[word])]
+    return tuple(sorted(members, key=fingerprints.__getitem__))
 
 
 def read_words(path: str | Path) -> tuple[str, ...]:

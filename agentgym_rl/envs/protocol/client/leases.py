@@ -107,7 +107,7 @@ async def reach(dialect: Dialect, servers: Servers) -> list[tuple[str, Digests |
     Raises:
         EnvUnavailable, EnvTimeout, ProtocolError: a server cannot, or has another environment; the message names it.
     """
-    told = []
+    answers = []
     for member in servers.pool.members:
         try:
             base, session = await _create(servers, dialect, member.name)
@@ -120,10 +120,10 @@ async def reach(dialect: Dialect, servers: Servers) -> list[tuple[str, Digests |
                 await servers.tidy()
         member.leases += 1
         try:
-            told.append((base, await ask(servers, base, dialect)))
+            answers.append((base, await ask(servers, base, dialect)))
         finally:
             await Lease(servers, dialect, member, base, session).close(reusable=False)
-    return told
+    return answers
 
 
 async def _create(servers: Servers, dialect: Dialect, address: str) -> tuple[str, int]:

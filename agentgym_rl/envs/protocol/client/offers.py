@@ -26,11 +26,18 @@ class Offer:
     """Splits with tasks that the server does not have, each with the reason."""
 
     @classmethod
-    def of(cls, dialect: Dialect, address: str, spec: EnvSpec, own: Digests, told: Digests | None) -> Offer:
-        """Compare ``own`` digests with those that a server told; AgentGym's servers tell none."""
-        if told is not None:
+    def of(
+        cls, dialect: Dialect, address: str, spec: EnvSpec, own_digests: Digests, server_digests: Digests | None
+    ) -> Offer:
+        """Compare our digests with a server's; AgentGym's servers tell none."""
+        if server_digests is not None:
             reason = "the server has other tasks there: serve the environment with the same options and version"
-            return cls(dialect, address, False, {split: reason for split in own if told.get(split) != own[split]})
+            return cls(
+                dialect,
+                address,
+                False,
+                {split: reason for split in own_digests if server_digests.get(split) != own_digests[split]},
+            )
         last = dialect.tasks - 1 if dialect.tasks is not None else None
         reason = (
             f"AgentGym's server has tasks 0 to {last}; in place of the split give a file of AgentGym's item ids, "
@@ -67,15 +74,15 @@ async def ask(servers: Servers, base: str, dialect: Dialect) -> Digests | None:
         EnvUnavailable, EnvTimeout: it does not answer.
     """
     try:
-        told = await servers.request(base, "GET", "/numbering", seconds=PROBE_S + servers.timeout)
+        numbering = await servers.request(base, "GET", "/numbering", seconds=PROBE_S + servers.timeout)
     except Missing:
         await check_name(servers, base, dialect)
         return None
-    if not isinstance(told, dict) or not isinstance(told.get("splits"), dict):
-        raise ProtocolError(f"GET {base}/numbering: not an object with the digests of splits: {str(told)[:200]}")
-    if told.get("env") != dialect.env:
-        raise ProtocolError(f"{base} has the environment {told.get('env')}, not {dialect.env}")
-    return {str(split): str(digest) for split, digest in told["splits"].items()}
+    if not isinstance(numbering, dict) or not isinstance(numbering.get("splits"), dict):
+        raise ProtocolError(f"GET {base}/numbering: not an object with the digests of splits: {str(numbering)[:200]}")
+    if numbering.get("env") != dialect.env:
+        raise ProtocolError(f"{base} has the environment {numbering.get('env')}, not {dialect.env}")
+    return {str(split): str(digest) for split, digest in numbering["splits"].items()}
 
 
 async def check_name(servers: Servers, base: str, dialect: Dialect) -> None:
@@ -85,12 +92,12 @@ async def check_name(servers: Servers, base: str, dialect: Dialect) -> None:
         ProtocolError: the name is that of another environment.
     """
     try:
-        said = await servers.request(base, "GET", "/", seconds=PROBE_S)
+        greeting = await servers.request(base, "GET", "/", seconds=PROBE_S)
     except ProtocolError:  # its server of maze and wordle has no page at their paths
         return
-    named = re.fullmatch(r"This is environment (.+)\.", said) if isinstance(said, str) else None
-    name = named[1] if named else said
-    wanted = dialect.title or "ok"
-    if (named or said == "ok") and name != wanted and not (named and name.casefold() == dialect.env):
-        other = f"says {said!r}" if named else "is one of AgentGym's servers with env_idx"
-        raise ProtocolError(f"{base} {other}: that is not the server of {dialect.env}")
+    named = re.fullmatch(r"This is environment (.+)\.", greeting) if isinstance(greeting, str) else None
+    name = named[1] if named else greeting
+    expected = dialect.title or "ok"
+    if (named or greeting == "ok") and name != expected and not (named and name.casefold() == dialect.env):
+        identity = f"says {greeting!r}" if named else "is one of AgentGym's servers with env_idx"
+        raise ProtocolError(f"{base} {identity}: that is not the server of {dialect.env}")

@@ -70,8 +70,8 @@ async def ask(address: str, name: str, token: str | None = None, seconds: float 
         names = await request(base, "/list_environments") or []
         splits, digests = {}, {}
         for split in (await request(base, f"/{names[0]}/splits") or []) if names else []:
-            told = await request(base, f"/{names[0]}/num_tasks", {"split": split["name"]})
-            splits[str(split["name"])] = int(told["num_tasks"])
+            reply = await request(base, f"/{names[0]}/num_tasks", {"split": split["name"]})
+            splits[str(split["name"])] = int(reply["num_tasks"])
             if "digest" in split:
                 digests[str(split["name"])] = str(split["digest"])
     try:
@@ -169,11 +169,11 @@ class Socket:
         try:
             answer = json.loads(message.data)
             sort, content = answer["type"], answer["data"]
-            told = str(content["message"])[:1000] if sort == "error" else ""
+            reason = str(content["message"])[:1000] if sort == "error" else ""
         except (ValueError, RecursionError, KeyError, TypeError) as error:
             raise ProtocolError(f"{what}: no message of OpenEnv: {str(message.data)[:200]!r}") from error
         if sort == "error":
-            raise _error(content.get("code"), content.get("type"))(f"{what}: {told}")
+            raise _error(content.get("code"), content.get("type"))(f"{what}: {reason}")
         if not isinstance(content, dict):
             raise ProtocolError(f"{what}: the answer has no data: {str(message.data)[:200]!r}")
         return content

@@ -39,17 +39,17 @@ def create_openenv_app(
     workers = 1 if folder is None else settings.workers
     sessions = Sessions(settings.max_sessions, settings.session_ttl, worker, workers, clock)
     app = frame(settings, sessions, metrics, ABOUT, health="healthy")
-    every = [
+    all_served = [
         Served(name, options, sessions, metrics, [panel for panel in settings.panels if panel.env == name])
         for name, options in settings.envs.items()
     ]
-    for served in every:
+    for served in all_served:
         metrics.expired.labels(served.name)  # so that the page lists it at 0
-        for prefix in ([""] if len(every) == 1 else []) + [f"/{served.name}"]:
+        for prefix in ([""] if len(all_served) == 1 else []) + [f"/{served.name}"]:
             app.include_router(_session_routes(served), prefix=prefix)
             app.include_router(_task_routes([served]), prefix=prefix)
-    if len(every) > 1:
-        app.include_router(_task_routes(every))
+    if len(all_served) > 1:
+        app.include_router(_task_routes(all_served))
     for kind in (Fault, Full, EnvError):
         app.exception_handler(kind)(_refuse)
     return app
@@ -71,8 +71,8 @@ def _session_routes(served: Served) -> APIRouter:
     async def ws(socket: WebSocket) -> None:
         await socket.accept()
         try:
-            given = socket.query_params.get("session_id")
-            game = served.open() if given is None else _find(games, given)
+            session_id = socket.query_params.get("session_id")
+            game = served.open() if session_id is None else _find(games, session_id)
         except Full as error:
             await _say(socket, wire.write_error(Code.CAPACITY_REACHED, str(error)))
         except Fault as fault:
@@ -83,7 +83,7 @@ def _session_routes(served: Served) -> APIRouter:
             try:
                 await _converse(socket, game)
             finally:
-                if given is None:
+                if session_id is None:
                     await game.close()
             return
         await socket.close()
@@ -143,21 +143,21 @@ def _session_routes(served: Served) -> APIRouter:
             await game.close()
             return success(number, {"closed": True})
         reply = await game.answer(json.dumps({"type": "mcp", "data": data})) or {}
-        found: dict[str, Any] = reply["data"]
-        return found if reply["type"] == "mcp" else failure(number, -32603, found["message"])
+        result: dict[str, Any] = reply["data"]
+        return result if reply["type"] == "mcp" else failure(number, -32603, result["message"])
 
     return router
 
 
-def _task_routes(every: list[Served]) -> APIRouter:
+def _task_routes(all_served: list[Served]) -> APIRouter:
     """The Task API: the splits of environments and their tasks."""
     router = APIRouter(tags=["Task API"])
 
     @router.get("/list_environments", summary="Names of the environments")
     async def list_environments() -> list[str]:
-        return [served.name for served in every]
+        return [served.name for served in all_served]
 
-    for served in every:
+    for served in all_served:
         _add_tasks(router, served)
     return router
 

@@ -169,9 +169,9 @@ def read_result(data: Data, field: str | None, total: float, full: float) -> Ste
         raise ProtocolError(f"no result of OpenEnv: {str(dict(data))[:200]}")
     if not isinstance(reward, int | float | None) or not isfinite(reward or 0.0):
         raise ProtocolError(f"the reward {str(reward)[:80]!r} is no number")
-    told = metadata if isinstance(metadata, dict) else {}
-    truncated = done and told.get("truncated") is True and told.get("terminated") is not True
-    actions, info = observation.get("actions"), told.get("info")
+    facts = metadata if isinstance(metadata, dict) else {}
+    truncated = done and facts.get("truncated") is True and facts.get("terminated") is not True
+    actions, info = observation.get("actions"), facts.get("info")
     raw = float(reward or 0.0)
     return Step(
         Observation(read_text(observation, field), _texts(actions)),

@@ -38,6 +38,6 @@ class Metrics:
         """The metrics in Prometheus' text format, summed over the workers."""
         if FOLDER not in os.environ:
             return generate_latest(self._own)
-        every = CollectorRegistry()
-        MultiProcessCollector(every)  # type: ignore[no-untyped-call]
-        return generate_latest(every)
+        registry = CollectorRegistry()
+        MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
+        return generate_latest(registry)

@@ -73,15 +73,15 @@ class Route:
         """
         if isinstance(error, Malformed):
             place = ["body" if self.method == "POST" else "query", *filter(None, [error.where])]
-            told = Response(422, dumps({"detail": [{"type": "value_error", "loc": place, "msg": str(error)}]}))
+            response = Response(422, dumps({"detail": [{"type": "value_error", "loc": place, "msg": str(error)}]}))
         elif isinstance(error, Full):
-            told = detail(503, str(error))
+            response = detail(503, str(error))
         elif self.dialect.key == "id":
-            told = Response(200, dumps({"error": str(error), "type": type(error).__name__}))
+            response = Response(200, dumps({"error": str(error), "type": type(error).__name__}))
         else:
             status = next((code for kind, code in STATUS.items() if isinstance(error, kind)), 500)
-            told = Response(status, dumps({"detail": str(error), "type": type(error).__name__}))
-        return self._count(told)
+            response = Response(status, dumps({"detail": str(error), "type": type(error).__name__}))
+        return self._count(response)
 
     def _count(self, response: Response) -> Response:
         self.metrics.errors.labels(self.env, self.name, response.status).inc()

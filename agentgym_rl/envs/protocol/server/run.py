@@ -143,10 +143,10 @@ class _Workers:
             if process.sentinel not in ended:
                 continue
             process.join()
-            told = f"worker {worker} ended with status {process.exitcode}; its sessions are lost"
+            message = f"worker {worker} ended with status {process.exitcode}; its sessions are lost"
             if time.monotonic() - self._started[worker] < SOON:
-                raise EnvError(f"{told}, and it had only just started")
-            log.warning("%s, and another takes its place", told)
+                raise EnvError(f"{message}, and it had only just started")
+            log.warning("%s, and another takes its place", message)
             mark_process_dead(process.pid)  # type: ignore[no-untyped-call]
             self._start(worker)
 

@@ -51,7 +51,7 @@ class Request:
     method: str
     path: tuple[str, ...]
     """Parts of the address between slashes."""
-    given: Mapping[str, str]
+    fields: Mapping[str, str]
     """Of the form, or of the query."""
 
     @property
@@ -81,14 +81,14 @@ class Request:
 
     def text(self, name: str) -> str:
         """What was written into a field. Raises Failed: nothing, or too much."""
-        text = self.given.get(name, "").strip()
+        text = self.fields.get(name, "").strip()
         if not text or len(text) > MAX_TEXT_CHARACTERS:
             raise Failed(400, f"{name.capitalize()}: write 1 to {MAX_TEXT_CHARACTERS} characters.")
         return text
 
     def number(self, name: str, most: int) -> int:
         """A number from 1 on that was chosen. Raises Failed: it is no number, or too large."""
-        text = self.given.get(name, "").partition(" ")[0]
+        text = self.fields.get(name, "").partition(" ")[0]
         if not text.isascii() or not text.isdecimal() or len(text) > 9 or not 1 <= int(text) <= most:
             raise Failed(400, f"{name.capitalize()}: give a number from 1 to {most}.")
         return int(text)

@@ -57,7 +57,7 @@ def _people() -> Iterable[tuple[str, Rows]]:
 
 def _shop() -> Iterable[tuple[str, Rows]]:
     rng, words = Random(f"{SEED}:shop"), _WORDS["shop"]
-    nouns = [(category, noun) for category, own in _WORDS["categories"].items() for noun in own]
+    nouns = [(category, noun) for category, names in _WORDS["categories"].items() for noun in names]
     products = [
         (number, " ".join([rng.choice(words["brands"]), rng.choice(words["kinds"]), noun]), category,
          rng.randint(300, 19_999), rng.randint(2, 80), rng.choice(words["descriptions"]))

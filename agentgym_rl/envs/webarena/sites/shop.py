@@ -17,9 +17,9 @@ def answer(request: Request) -> Answer:
             names = request.rows("SELECT DISTINCT category FROM products ORDER BY category")
             return Page("Home", "shop/home.html", {"categories": names})
         case ("GET", "search"):
-            words = f"%{request.given.get('q', '')}%"
-            found = _sorted(request, "name LIKE ? OR description LIKE ?", words, words)
-            return _listed(f"Results for {request.given.get('q', '')}", request, found)
+            words = f"%{request.fields.get('q', '')}%"
+            products = _sorted(request, "name LIKE ? OR description LIKE ?", words, words)
+            return _listed(f"Results for {request.fields.get('q', '')}", request, products)
         case ("GET", "category", name):
             return _listed(name, request, _sorted(request, "category = ?", name))
         case ("GET", "product", number):
@@ -51,12 +51,12 @@ def answer(request: Request) -> Answer:
 
 
 def _sorted(request: Request, where: str, *values: str) -> list[Row]:
-    order = SORTS.get(request.given.get("sort", ""), "name")
+    order = SORTS.get(request.fields.get("sort", ""), "name")
     return request.rows(f"SELECT * FROM products WHERE {where} ORDER BY {order}", *values)
 
 
 def _listed(title: str, request: Request, products: list[Row]) -> Page:
-    values = {"products": products, "shown": LISTED, "sorts": SORTS, "given": request.given}
+    values = {"products": products, "shown": LISTED, "sorts": SORTS, "fields": request.fields}
     return Page(title, "shop/list.html", values)
 
 
@@ -108,7 +108,7 @@ def _buy(request: Request) -> Moved:
 
 
 def _orders(request: Request) -> Page:
-    page = key(request.given.get("page", "1"))
+    page = key(request.fields.get("page", "1"))
     orders = request.rows("SELECT * FROM orders WHERE user = ? ORDER BY id DESC", request.member)
     shown = orders[(page - 1) * LISTED : page * LISTED] if page else []
     return Page("Orders", "shop/orders.html", {"orders": shown, "pages": 1 + len(orders) // LISTED})

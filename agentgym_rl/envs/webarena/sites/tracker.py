@@ -49,7 +49,7 @@ def _people(request: Request) -> list[str]:
 
 
 def _issues(request: Request, project: Row) -> Page:
-    name, state, label = project["name"], request.given.get("state", "open"), request.given.get("label", "all")
+    name, state, label = project["name"], request.fields.get("state", "open"), request.fields.get("label", "all")
     issues = request.rows(
         "SELECT * FROM issues WHERE project = ? AND state = ? AND ? IN (label, 'all') ORDER BY id DESC",
         name, state, label,

@@ -75,27 +75,27 @@ class Visit:
         if isinstance(answer, Moved):
             self.moving = True
             return _asset("", headers={"Refresh": f"0; url={at}{answer.url}"})
-        own = {"title": answer.title, "site": SITES[key], "user": self.users.get(key)}
-        return _asset(render(answer.template, **own, **answer.values), answer.status)
+        common = {"title": answer.title, "site": SITES[key], "user": self.users.get(key)}
+        return _asset(render(answer.template, **common, **answer.values), answer.status)
 
     def _answer(self, key: str, asked: Asked, path: str, query: str) -> Answer:
         if len(asked.url) + len(asked.body) > MAX_REQUEST_BYTES:
             raise Failed(413, "This is too much.")
         sent = query if asked.method == "GET" else asked.body.decode(errors="replace")
-        given = dict(parse_qsl(sent, keep_blank_values=True))
+        fields = dict(parse_qsl(sent, keep_blank_values=True))
         parts = tuple(unquote(part) for part in path.split("/") if part)
         match (asked.method, *parts):
             case ("GET", "login"):
                 return Page("Log in", "login.html")
             case ("POST", "login"):
-                return self._log_in(key, given)
+                return self._log_in(key, fields)
             case ("POST", "logout"):
                 self.users.pop(key, None)
                 return Moved("/")
-        return SITES[key].answer(Request(self.db, self.users.get(key, ""), asked.method, parts, given))
+        return SITES[key].answer(Request(self.db, self.users.get(key, ""), asked.method, parts, fields))
 
-    def _log_in(self, key: str, given: Mapping[str, str]) -> Moved:
-        account = (key, given.get("user", ""), given.get("password", ""))
+    def _log_in(self, key: str, fields: Mapping[str, str]) -> Moved:
+        account = (key, fields.get("user", ""), fields.get("password", ""))
         if not self.db.execute("SELECT 1 FROM users WHERE site = ? AND name = ? AND password = ?", account).fetchone():
             raise Failed(403, "User or password is wrong.")
         self.users[key] = account[1]
