@@ -32,12 +32,8 @@ class Offer:
         """Compare our digests with a server's; AgentGym's servers tell none."""
         if server_digests is not None:
             reason = "the server has other tasks there: serve the environment with the same options and version"
-            return cls(
-                dialect,
-                address,
-                False,
-                {split: reason for split in own_digests if server_digests.get(split) != own_digests[split]},
-            )
+            others = [split for split in own_digests if server_digests.get(split) != own_digests[split]]
+            return cls(dialect, address, False, dict.fromkeys(others, reason))
         last = dialect.tasks - 1 if dialect.tasks is not None else None
         reason = (
             f"AgentGym's server has tasks 0 to {last}; in place of the split give a file of AgentGym's item ids, "
