@@ -93,5 +93,5 @@ def _spreads(by_seed: Sequence[float], shared: float) -> list[tuple[float, float
     if count < 2:
         raise ValueError(f"an interval over {count} values is unknown; it needs at least two")
     of_seeds = variance(by_seed) / count
-    whole, df = of_seeds + shared, count - 1.0
-    return [(whole**0.5, df * (whole / of_seeds) ** 2 if of_seeds else inf), (of_seeds**0.5, df)]
+    total, df = of_seeds + shared, count - 1.0
+    return [(total**0.5, df * (total / of_seeds) ** 2 if of_seeds else inf), (of_seeds**0.5, df)]

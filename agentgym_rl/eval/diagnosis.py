@@ -65,10 +65,12 @@ TEXTS = load(Path(__file__).with_suffix(".toml"), dict[str, Text])
 def diagnose(rows: Iterable[Row]) -> list[Finding]:
     """What the last units of each stage show, from the rows of ``metrics.jsonl``."""
     return [
-        Finding(stage=stage, rule=name, cause=TEXTS[said[0]].cause.format(*said[1:]), remedy=TEXTS[said[0]].remedy)
+        Finding(
+            stage=stage, rule=name, cause=TEXTS[verdict[0]].cause.format(*verdict[1:]), remedy=TEXTS[verdict[0]].remedy
+        )
         for stage, units in by_stage(rows).items()
         for name, rule in RULES.items()
-        if (said := rule(units)) is not None
+        if (verdict := rule(units)) is not None
     ]
 
 
@@ -175,8 +177,8 @@ def _environments(units: Sequence[Row], name: str, holds: Callable[[float], bool
 
 def _learns(row: Row) -> bool | None:
     """Whether a unit had something to learn from; None where its metrics do not say."""
-    if kept := [row[name] for name in KEPT if name in row]:
-        return any(kept)
+    if counts := [row[name] for name in KEPT if name in row]:
+        return any(counts)
     if _uneven_groups(row):
         return True
     if sizes := [value for name, value in row.items() if name.startswith("diagnostics/advantage_")]:

@@ -18,8 +18,8 @@ def episode_rows(episodes: Sequence[Episode]) -> list[Row]:
     """The first episodes of each decoding by item id, so that every evaluation shows the same tasks."""
     chosen: list[Episode] = []
     for decoding in sorted({_decoding(episode) for episode in episodes}):
-        own = [episode for episode in episodes if _decoding(episode) == decoding]
-        chosen += sorted(own, key=lambda episode: (len(episode.item_id), episode.item_id))[:ROWS]
+        of_decoding = [episode for episode in episodes if _decoding(episode) == decoding]
+        chosen += sorted(of_decoding, key=lambda episode: (len(episode.item_id), episode.item_id))[:ROWS]
     return [
         (
             record.item_id, record.env, _decoding(record),

@@ -85,8 +85,8 @@ def log(episodes: Sequence[Episode], facts: Mapping[str, Any], task: str) -> dic
         "stats": {"started_at": created, "completed_at": ended, "model_usage": {model: usage} if any(tokens) else {}},
         "samples": [
             _sample(record, epoch, model, f"{digest}-{record.item_id}-{epoch}")
-            for own in by_task.values()
-            for epoch, record in enumerate(own, start=1)
+            for samples in by_task.values()
+            for epoch, record in enumerate(samples, start=1)
         ],
     }  # fmt: skip
 
@@ -104,7 +104,7 @@ def _facts(place: Path, env: str, panel: str) -> dict[str, Any]:
 
 def _scores(by_task: Mapping[str, Sequence[Episode]], seed: str) -> list[dict[str, Any]]:
     """Mean success and reward over tasks, with 95% intervals."""
-    figures = score([Outcome.of(item_id, "", own) for item_id, own in by_task.items()], seed)
+    figures = score([Outcome.of(item_id, "", samples) for item_id, samples in by_task.items()], seed)
     scores = []
     for name, measure in (("success", figures.success), ("reward", figures.reward)):
         values = () if measure is None else (measure.value, *measure.ci95)

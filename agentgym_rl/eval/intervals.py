@@ -102,10 +102,10 @@ def sign_flip_p(differences: Sequence[float], seed: str = "") -> float:
     if len(moved) < 2:
         return 1.0
     resamples = 2 ** len(moved) if len(moved) <= EXACT else FLIPS
-    found = stats().permutation_test(
+    test = stats().permutation_test(
         (moved,), _rounded_sum, permutation_type="samples", n_resamples=resamples, batch=1000, rng=_number(seed)
     )
-    return float(found.pvalue)
+    return float(test.pvalue)
 
 
 def _rounded_sum(values: Any, axis: int) -> Any:

@@ -15,7 +15,7 @@ def results(summary: Mapping[str, Any]) -> Table:
     """Success by policy and panel, sampled and greedy; the random policy and the oracle are bounds."""
     stages = summary["stages"]
     last = stages[-1]["panels"]
-    panels = [(label, env) for label, own in last.items() for env in own]
+    panels = [(label, env) for label, by_env in last.items() for env in by_env]
     table = Table(title="Success in % with 95% interval", title_justify="left")
     table.add_column("policy", no_wrap=True)
     for label, env in panels:
@@ -60,7 +60,7 @@ def draw(summary: Mapping[str, Any], metrics: Sequence[Mapping[str, Any]], path:
     from agentgym_rl.eval import png
 
     stages = summary["stages"]
-    panels = [(label, env) for label, own in stages[-1]["panels"].items() for env in own] if stages else []
+    panels = [(label, env) for label, by_env in stages[-1]["panels"].items() for env in by_env] if stages else []
     trained = {key.split("/")[1] for row in metrics for key in row if key.startswith("env/")}
     envs = sorted({env for _, env in panels} | trained)
     colours = {env: ENVS[place % len(ENVS)] for place, env in enumerate(envs)}
@@ -91,7 +91,7 @@ def _stage_lines(
         seen.add(env)
         for through, control in ways:
             known = {place: stages[place]["panels"][label][env]["sampled"] for place in through}
-            places = [place for place, own in known.items() if own["n"]]
+            places = [place for place, result in known.items() if result["n"]]
             scores = [known[place] for place in places]
             if not scores:
                 continue

@@ -157,9 +157,9 @@ def hits(episode: Episode, text: str, within: str | None = None) -> list[Hit]:
     """
     pattern = re.compile(r"(?<![^\W_])" + r"[\W_]+".join(map(re.escape, _words(text))), re.IGNORECASE)
     by_place: dict[tuple[int, bool], Hit] = {}
-    for turn, field, said in _said(episode):
-        if within in (None, field) and (match := pattern.search(said)):
-            by_place[turn, field == "observation"] = Hit(turn, field, _excerpt(said, *match.span()))
+    for turn, field, content in _said(episode):
+        if within in (None, field) and (match := pattern.search(content)):
+            by_place[turn, field == "observation"] = Hit(turn, field, _excerpt(content, *match.span()))
     return sorted(by_place.values(), key=lambda hit: (hit.turn, hit.field == "observation"))
 
 

@@ -30,8 +30,8 @@ def step_line(rows: Sequence[Row]) -> str:
     parts += [_environment(env, units) for env in by_env(row, "success")]
     parts += [f"{what} {form.format(row[name])}" for what, (name, form) in FIGURES.items() if name in row]
     parts += _amounts(row, rows[-2] if len(rows) > 1 else {})
-    if left := left_s(units, stage):
-        parts.append(f"{duration(left)} left")
+    if seconds := left_s(units, stage):
+        parts.append(f"{duration(seconds)} left")
     return "  ".join(parts)
 
 

@@ -164,6 +164,6 @@ def _progress(standing: Standing) -> str:
         parts += [f"{spent[-1]['run/episodes']:,} training episodes", f"{duration(spent[-1]['run/wall_s'])} of work"]
     if speeds := [row["rollout/episodes_per_s"] for row in standing.rows if "rollout/episodes_per_s" in row]:
         parts.append(f"{speeds[-1]:.2g} episodes/s")
-    if not standing.finished and (left := standing.left_s):
-        parts.append(f"about {duration(left)} of this stage left, without evaluations")
+    if not standing.finished and (seconds := standing.left_s):
+        parts.append(f"about {duration(seconds)} of this stage left, without evaluations")
     return "  ".join(parts)

@@ -75,9 +75,9 @@ def arms(runs: Sequence[Run], by: str = "short") -> list[Arm]:
     facts: dict[tuple[str, str], dict[str, Any]] = {}
     for run in runs:
         for stage in run.stages:
-            own = identity(run, NOT_YET.get(stage, ()))
-            key = (stage, json.dumps(own, sort_keys=True))
-            facts[key] = own
+            settings = identity(run, NOT_YET.get(stage, ()))
+            key = (stage, json.dumps(settings, sort_keys=True))
+            facts[key] = settings
             grouped.setdefault(key, []).append(run)
     named: dict[tuple[str, str], str] = {}
     for stage in sorted({stage for stage, _ in grouped}, key=_rank):
@@ -86,7 +86,7 @@ def arms(runs: Sequence[Run], by: str = "short") -> list[Arm]:
         if stage == "control" and len(keys) > 1 and all(config in of for _, config in keys):
             endings = [f"of {of[config]}" for _, config in keys]
         else:
-            endings = labels([facts[key] for key in keys], whole=by == "keys")
+            endings = labels([facts[key] for key in keys], all_keys=by == "keys")
         named |= {key: f"{stage} {ending}".strip() for key, ending in zip(keys, endings, strict=True)}
     return [
         Arm(label, key[0], facts[key], tuple(sorted(grouped[key], key=lambda run: (run.seed, run.name))))
@@ -111,11 +111,11 @@ def _without_seed(run: Run, text: str) -> str:
     return re.sub(rf"(?<=seed){run.seed}(?!\d)", "*", text)
 
 
-def labels(configs: Sequence[Mapping[str, Any]], whole: bool = False) -> list[str]:
+def labels(configs: Sequence[Mapping[str, Any]], all_keys: bool = False) -> list[str]:
     """Short texts that tell configurations apart; empty for a single configuration.
 
     Args:
-        whole: by all keys that differ, instead of as few as possible.
+        all_keys: by all keys that differ, instead of as few as possible.
     """
     if len(configs) == 1:
         return [""]
@@ -127,10 +127,10 @@ def labels(configs: Sequence[Mapping[str, Any]], whole: bool = False) -> list[st
     )
     alone = [key for key in candidates if _distinct(rows, [key]) == len(rows)]
     for key in alone[:1] or candidates:
-        if not whole and _distinct(rows, [*chosen, key]) > told_apart:
+        if not all_keys and _distinct(rows, [*chosen, key]) > told_apart:
             chosen.append(key)
             told_apart = _distinct(rows, chosen)
-    if whole:
+    if all_keys:
         chosen = [key for key in candidates if key != "envs"]
     return [
         " ".join(f"{re.sub(r'[.](type|name)$', '', key)}={shown(row[key])}" for key in chosen if key in row)
@@ -148,12 +148,12 @@ def _each_run(runs: Sequence[Run]) -> list[Arm]:
     """An arm for each run at each of its stages, called by the run's name and, before the last, the stage."""
     names = [run.name for run in runs]
     called = [str(run.folder) if names.count(run.name) > 1 else run.name for run in runs]
-    found = [
+    by_run = [
         Arm(name if stage == run.algorithm else f"{name}: {stage}", stage, identity(run), (run,))
         for run, name in zip(runs, called, strict=True)
         for stage in run.stages
     ]
-    return sorted(found, key=lambda arm: _rank(arm.stage)[0])
+    return sorted(by_run, key=lambda arm: _rank(arm.stage)[0])
 
 
 def _check_seeds(runs: Sequence[Run]) -> None:
@@ -174,10 +174,10 @@ def _check_panels(runs: Sequence[Run]) -> None:
         for (env, label), digest in run.digests.items():
             if not digest:
                 continue
-            first, other = digests.setdefault((env, label), (digest, run))
+            first, first_run = digests.setdefault((env, label), (digest, run))
             if first != digest:
                 raise ValueError(
-                    f"{other.folder} and {run.folder} differ in the tasks of panel {label} of {env} "
+                    f"{first_run.folder} and {run.folder} differ in the tasks of panel {label} of {env} "
                     f"(digests {first} and {digest}); runs that are compared need the same panels"
                 )
 

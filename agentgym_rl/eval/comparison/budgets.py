@@ -29,7 +29,7 @@ class Budget:
     def departing(self) -> list[str]:
         """The arms that did not spend it."""
         most = self.amount if self.unit == "episodes" else OVER * self.amount
-        return [label for label, own in self.spent.items() if own is None or not self.amount <= own <= most]
+        return [label for label, spent in self.spent.items() if spent is None or not self.amount <= spent <= most]
 
     def standing(self, label: str) -> str | None:
         """Whether an arm spent it, in a word; None of an arm that has none, such as cloning."""
@@ -57,21 +57,21 @@ def budget_of(comparison: Comparison) -> Budget | None:
     if len(arms) < 2:
         return None
     costs = {arm.label: cost for arm, cost in zip(comparison.arms, comparison.costs, strict=True)}
-    given = _given(arms)
-    unit = given[0] if given else "episodes"
+    common = _given(arms)
+    unit = common[0] if common else "episodes"
     spent: dict[str, float | None] = {arm.label: getattr(costs[arm.label], unit) for arm in arms}
-    amount = given[1] if given else Counter(costs[arm.label].episodes for arm in arms).most_common(1)[0][0]
+    amount = common[1] if common else Counter(costs[arm.label].episodes for arm in arms).most_common(1)[0][0]
     return Budget(unit, amount, spent)
 
 
 def _given(arms: Sequence[Arm]) -> tuple[str, float] | None:
     """Unit and amount, where all arms have the same."""
-    found = {
+    budgets = {
         tuple((unit, arm.config[f"budget.{unit}"]) for unit in UNITS if arm.config.get(f"budget.{unit}") is not None)
         for arm in arms
     }
-    own = found.pop()
-    return own[0] if not found and own else None
+    budget = budgets.pop()
+    return budget[0] if not budgets and budget else None
 
 
 def _said(value: float | None) -> str:

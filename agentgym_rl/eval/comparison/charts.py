@@ -33,32 +33,32 @@ class Figure:
 def look(arms: Sequence[Arm], number: int) -> tuple[str, str]:
     """Colour and line style of an arm among all arms."""
     arm = arms[number]
-    like = [other for other in arms[:number] if (other.stage in STAGES) == (arm.stage in STAGES)]
+    like = [earlier for earlier in arms[:number] if (earlier.stage in STAGES) == (arm.stage in STAGES)]
     if arm.stage in STAGES:
-        return STAGES[arm.stage], DASHES[(2 + sum(other.stage == arm.stage for other in like)) % len(DASHES)]
+        return STAGES[arm.stage], DASHES[(2 + sum(arm_like.stage == arm.stage for arm_like in like)) % len(DASHES)]
     return ARMS[len(like) % len(ARMS)], DASHES[len(like) // len(ARMS) % len(DASHES)]
 
 
-def env_looks(found: Sequence[ArmCurves]) -> dict[str, tuple[str, str]]:
+def env_looks(all_curves: Sequence[ArmCurves]) -> dict[str, tuple[str, str]]:
     """Colour and line style of each environment; styles differ because lines may lie on each other."""
-    envs = sorted({env for _, curves in found for env in curves})
+    envs = sorted({env for _, curves in all_curves for env in curves})
     return {env: (ENVS[place % len(ENVS)], DASHES[place % len(DASHES)]) for place, env in enumerate(envs)}
 
 
 def meaning(comparison: Comparison, drawn: Sequence[Plot]) -> str:
     """What the learning curves show, in sentences."""
     curves = [curve for plot in drawn for _, curve in plot.curves]
-    said = [MEANING]
+    sentences = [MEANING]
     if any(curve.smoothed for curve in curves):
-        said.append(SMOOTHED)
+        sentences.append(SMOOTHED)
     if any(plot.controls for plot in drawn):
-        said.append(CONTROL)
+        sentences.append(CONTROL)
     alone = list(dict.fromkeys(arm.label for plot in drawn for arm, curve in plot.curves if curve.seeds < 2))
     if alone:
-        said.append(f"One seed gives no band: {', '.join(alone)}.")
+        sentences.append(f"One seed gives no band: {', '.join(alone)}.")
     if comparison.reference and any(plot.panel is not None for plot in drawn):
-        said.append(f"Dotted across: {BOUNDS}.")
-    return " ".join(said)
+        sentences.append(f"Dotted across: {BOUNDS}.")
+    return " ".join(sentences)
 
 
 def learning_figure(comparison: Comparison, plot: Plot) -> Figure:
@@ -72,10 +72,10 @@ def learning_figure(comparison: Comparison, plot: Plot) -> Figure:
         if (smooth := curve.smoothed) is not None:
             lines += [replace(line, faint=True, loose=True, band=None) for line in drawn]
             smoothed = _pieces(arm.label, smooth, colour, dashes, scale=100.0, unit="%", key=number)
-            drawn = [replace(line, says=own.says) for line, own in zip(smoothed, drawn, strict=True)]
+            drawn = [replace(line, says=unsmoothed.says) for line, unsmoothed in zip(smoothed, drawn, strict=True)]
         lines += drawn
         lines += [_control(arm, curve, control, colour, number) for control in plot.controls if control[0] == arm.label]
-    bounds = {policy: own.get((plot.env, plot.panel or "")) for policy, own in comparison.reference.items()}
+    bounds = {policy: scores.get((plot.env, plot.panel or "")) for policy, scores in comparison.reference.items()}
     references = {policy: 100 * value for policy, value in bounds.items() if value is not None}
     highest = max([*(max(curve.high) for _, curve in plot.curves), *(value for _, _, value in plot.controls)])
     what = "training episodes" if plot.panel is None else f"{plot.panel.replace('_', ' ')}, {comparison.decoding}"
@@ -86,12 +86,12 @@ def learning_figure(comparison: Comparison, plot: Plot) -> Figure:
     return Figure(plot.env, f"{what}{n}", chart, without)
 
 
-def over_time(title: str, found: Sequence[ArmCurves], percent: bool) -> list[Figure]:
+def over_time(title: str, all_curves: Sequence[ArmCurves], percent: bool) -> list[Figure]:
     """Shares or turn limits of the environments over training, a figure per arm in which they vary."""
-    moving = [(arm, curves) for arm, curves in found if any(curve.varies for curve in curves.values())]
-    looks = env_looks(found)
+    moving = [(arm, curves) for arm, curves in all_curves if any(curve.varies for curve in curves.values())]
+    looks = env_looks(all_curves)
     scale, unit = (100.0, "%") if percent else (1.0, "")
-    top = 100.0 if percent else max((max(curve.high) for _, own in moving for curve in own.values()), default=1.0)
+    top = 100.0 if percent else max((max(curve.high) for _, by_env in moving for curve in by_env.values()), default=1.0)
     figures = []
     for arm, curves in moving:
         lines = [
@@ -105,11 +105,11 @@ def over_time(title: str, found: Sequence[ArmCurves], percent: bool) -> list[Fig
     return figures
 
 
-def constants(found: Sequence[ArmCurves], percent: bool) -> dict[str, list[str]]:
+def constants(all_curves: Sequence[ArmCurves], percent: bool) -> dict[str, list[str]]:
     """Arms in which nothing varies, by their values in words."""
     scale, unit = (100.0, "%") if percent else (1.0, "")
     still: dict[str, list[str]] = {}
-    for arm, curves in found:
+    for arm, curves in all_curves:
         if not any(curve.varies for curve in curves.values()):
             values = " · ".join(f"{env} {scale * curve.mean[0]:.0f}{unit}" for env, curve in curves.items())
             still.setdefault(values, []).append(arm.label)
@@ -165,7 +165,7 @@ def _pieces(
 def _says(label: str, curve: Curve, scale: float, unit: str) -> list[str]:
     """Each point of a curve in words."""
     digits = 1 if unit else 0
-    said = []
+    texts = []
     for place, value in enumerate(curve.mean):
         text = f"{label}: {scale * value:.{digits}f}{unit}"
         if curve.seeds > 1:
@@ -174,8 +174,8 @@ def _says(label: str, curve: Curve, scale: float, unit: str) -> list[str]:
         x = {axis: places[place] for axis, places in curve.x.items()}
         tokens = f", {short(x['tokens'])} tokens" if "tokens" in x else ""
         spent = f"step {x['steps']:.0f}, {x['episodes']:,.0f} episodes{tokens}, {x['minutes']:.1f} minutes"
-        said.append(f"{text} · {spent}")
-    return said
+        texts.append(f"{text} · {spent}")
+    return texts
 
 
 def short(value: float) -> str:

@@ -113,7 +113,8 @@ class Comparison:
     def bounds(self) -> dict[str, tuple[float | None, ...]]:
         """Success of the random policy and the oracle by column."""
         return {
-            policy: tuple(_weighted(own, column) for column in self.columns) for policy, own in self.reference.items()
+            policy: tuple(_weighted(scores, column) for column in self.columns)
+            for policy, scores in self.reference.items()
         }
 
 
@@ -135,31 +136,31 @@ def compare(
     """
     if decoding not in DECODINGS:
         raise ValueError(f"decoding {decoding!r} is unknown; choose {' or '.join(DECODINGS)}")
-    found = arms(runs, by)
+    all_arms = arms(runs, by)
     columns = _columns(runs)
-    labels = [arm.label for arm in found]
+    labels = [arm.label for arm in all_arms]
     if baseline is not None and baseline not in labels:
         raise ValueError(f"there is no arm {baseline!r}; the arms are: {'; '.join(labels)}")
-    against = None if baseline is None else found[labels.index(baseline)]
+    against = None if baseline is None else all_arms[labels.index(baseline)]
     of = _run_differences if by == "run" else _arm_differences
     return Comparison(
         runs=tuple(runs),
         by=by,
         decoding=decoding,
-        arms=tuple(found),
+        arms=tuple(all_arms),
         columns=columns,
-        success=tuple(tuple(success(arm, column, decoding) for column in columns) for arm in found),
-        differences=_corrected(tuple(of(found, against, columns, decoding))),
-        costs=tuple(_cost(arm, columns, decoding) for arm in found),
+        success=tuple(tuple(success(arm, column, decoding) for column in columns) for arm in all_arms),
+        differences=_corrected(tuple(of(all_arms, against, columns, decoding))),
+        costs=tuple(_cost(arm, columns, decoding) for arm in all_arms),
         reference=_reference(runs),
     )
 
 
 def _arm_differences(
-    found: Sequence[Arm], baseline: Arm | None, columns: Sequence[Column], decoding: str
+    all_arms: Sequence[Arm], baseline: Arm | None, columns: Sequence[Column], decoding: str
 ) -> Iterator[Difference]:
     """On the seeds that both have."""
-    for arm in found:
+    for arm in all_arms:
         if baseline is None:
             start = stage_before(arm.runs[0], arm.stage)
             pairs = [(start, [_within(arm, start, column, decoding) for column in columns])] if start else []
@@ -173,15 +174,15 @@ def _arm_differences(
 
 
 def _run_differences(
-    found: Sequence[Arm], baseline: Arm | None, columns: Sequence[Column], decoding: str
+    all_arms: Sequence[Arm], baseline: Arm | None, columns: Sequence[Column], decoding: str
 ) -> Iterator[Difference]:
     """Of arms that are single runs: with the baseline, else with an earlier stage of the same run."""
-    for arm in found:
+    for arm in all_arms:
         run = arm.runs[0]
-        own = {other.stage: other for other in found if other.runs[0] is run}
-        others = [own.get(stage_before(run, arm.stage) or "") if baseline is None else baseline]
+        by_stage = {sibling.stage: sibling for sibling in all_arms if sibling.runs[0] is run}
+        others = [by_stage.get(stage_before(run, arm.stage) or "") if baseline is None else baseline]
         if arm.stage not in ("untrained", "bc", "control"):
-            others.append(own.get("control"))
+            others.append(by_stage.get("control"))
         for other in others:
             if other is not None and other is not arm:
                 pairs = [[success(side, column, decoding) for side in (arm, other)] for column in columns]
@@ -208,8 +209,8 @@ def _reference(runs: Sequence[Run]) -> dict[str, dict[tuple[str, str], float]]:
         for policy, panels in run.reference.items():
             scores = {
                 (env, label): score["success"]
-                for label, own in panels.items()
-                for env, score in own.items()
+                for label, by_env in panels.items()
+                for env, score in by_env.items()
                 if score["n"]
             }
             known.setdefault(policy, {}).update(scores)
@@ -244,19 +245,22 @@ def _columns(runs: Sequence[Run]) -> tuple[Column, ...]:
 
 def _panels(run: Run, stage: str, column: Column, decoding: str) -> Panels | None:
     """Success of a run; None where it was not evaluated on every part of a column."""
-    panels, found = run.stages[stage]["panels"], []
+    panels, parts = run.stages[stage]["panels"], []
     for env, label, weight in column.parts:
         result = panels.get(label, {}).get(env, {}).get(decoding)
         if result is None or result["n"] == 0:
             return None
-        found.append(Panel.of(result["success"], result["tasks"], result.get("by_task"), weight))
-    return tuple(found)
+        parts.append(Panel.of(result["success"], result["tasks"], result.get("by_task"), weight))
+    return tuple(parts)
 
 
 def _by_seed(runs: Sequence[tuple[int, Panels | None]]) -> dict[int, Panels]:
     """Mean of each seed's runs; a seed without any is left out."""
     seeds = sorted({seed for seed, panels in runs if panels is not None})
-    return {seed: mean_of([panels for own, panels in runs if own == seed and panels is not None]) for seed in seeds}
+    return {
+        seed: mean_of([panels for run_seed, panels in runs if run_seed == seed and panels is not None])
+        for seed in seeds
+    }
 
 
 def _successes(arm: Arm, column: Column, decoding: str) -> dict[int, Panels]:
@@ -265,13 +269,13 @@ def _successes(arm: Arm, column: Column, decoding: str) -> dict[int, Panels]:
 
 def success(arm: Arm, column: Column, decoding: str) -> Estimate | None:
     """Success of an arm, averaged over seeds; None where none of its runs was evaluated on all of the column."""
-    found = _successes(arm, column, decoding)
-    if not found:
+    panels_by_seed = _successes(arm, column, decoding)
+    if not panels_by_seed:
         return None
-    values = {seed: value(panels) for seed, panels in found.items()}
+    values = {seed: value(panels) for seed, panels in panels_by_seed.items()}
     centre = mean(values.values())
     if len(values) > 1:
-        low, high = crossed(list(values.values()), shared(list(found.values())))
+        low, high = crossed(list(values.values()), shared(list(panels_by_seed.values())))
         return Estimate(centre, (max(0.0, low), min(1.0, high)), BOTH, values)
     if len(column.parts) > 1:
         return Estimate(centre, None, "nothing", values)
@@ -301,21 +305,21 @@ def _between(arm: Arm, other: Arm, column: Column, decoding: str) -> dict[int, P
     return {seed: difference(mine[seed], theirs[seed]) for seed in mine if seed in theirs}
 
 
-def _paired(found: Mapping[int, Panels]) -> Estimate | None:
-    if not found:
+def _paired(panels_by_seed: Mapping[int, Panels]) -> Estimate | None:
+    if not panels_by_seed:
         return None
-    values = {seed: value(panels) for seed, panels in found.items()}
+    values = {seed: value(panels) for seed, panels in panels_by_seed.items()}
     by_seed = list(values.values())
     if len(by_seed) < 2:
         return Estimate(by_seed[0], None, "nothing", values)
-    of_tasks = shared(list(found.values()))
+    of_tasks = shared(list(panels_by_seed.values()))
     return Estimate(mean(by_seed), crossed(by_seed, of_tasks), BOTH, values, crossed_p(by_seed, of_tasks))
 
 
 def _corrected(differences: Sequence[Difference]) -> tuple[Difference, ...]:
     """With p values that take account of each other."""
-    found = [cell.p for pair in differences for cell in pair.cells if cell is not None and cell.p is not None]
-    corrected = iter(holm(found))
+    p_values = [cell.p for pair in differences for cell in pair.cells if cell is not None and cell.p is not None]
+    corrected = iter(holm(p_values))
 
     def with_p(cell: Estimate | None) -> Estimate | None:
         return cell if cell is None or cell.p is None else replace(cell, p=next(corrected))
@@ -329,13 +333,13 @@ def _cost(arm: Arm, columns: Sequence[Column], decoding: str) -> Cost:
     minutes = [run.stages[arm.stage]["wall_s"] / 60 for run in arm.ended]
 
     def spent(name: str) -> float | None:
-        known = [own[name] for run in arm.ended if name in (own := run.stages[arm.stage])]
+        known = [facts[name] for run in arm.ended if name in (facts := run.stages[arm.stage])]
         return mean(known) if len(known) == len(arm.ended) else None
 
     def rate(column: Column, spent: Sequence[float]) -> float | None:
         gains = [_gain(run, arm.stage, stage_before(run, arm.stage), column, decoding) for run in arm.ended]
-        known = [(gain, own) for gain, own in zip(gains, spent, strict=True) if gain is not None]
-        cost = sum(own for _, own in known)
+        known = [(gain, amount) for gain, amount in zip(gains, spent, strict=True) if gain is not None]
+        cost = sum(amount for _, amount in known)
         return sum(value(gain) for gain, _ in known) / cost if cost else None
 
     return Cost(

@@ -37,18 +37,18 @@ def blocks(table: Table, width: int) -> list[list[int]]:
     names = [_longest([head, *(row.names[place] for row in table.rows)]) for place, head in enumerate(table.heads)]
     fixed = [head in NUMBERS for head in table.heads]
     room = width - 1 - sum(
-        (long if whole else min(long, NAME)) + _BORDER for long, whole in zip(names, fixed, strict=True)
+        (long if is_fixed else min(long, NAME)) + _BORDER for long, is_fixed in zip(names, fixed, strict=True)
     )  # fmt: skip
-    found: list[list[int]] = [[]]
-    left = room
+    groups: list[list[int]] = [[]]
+    free = room
     for panel in range(len(table.columns)):
         needed = _wide(table, panel) + _BORDER
-        if found[-1] and needed > left:
-            found.append([])
-            left = room
-        found[-1].append(panel)
-        left -= needed
-    return found
+        if groups[-1] and needed > free:
+            groups.append([])
+            free = room
+        groups[-1].append(panel)
+        free -= needed
+    return groups
 
 
 def _grid(table: Table, panels: Sequence[int]) -> Grid:

@@ -107,7 +107,7 @@ def plots(comparison: Comparison) -> list[Plot]:
     for env, label in {panel: None for arm in arms for run in arm.runs for panel in run.digests}:
         panels.setdefault(env, []).append(label)
     prefix = "" if comparison.decoding == "sampled" else "greedy_"
-    found: list[Plot] = []
+    all_plots: list[Plot] = []
     for env, labels in panels.items():
         evaluated = [
             Plot(
@@ -117,24 +117,24 @@ def plots(comparison: Comparison) -> list[Plot]:
             for label in labels
         ]  # fmt: skip
         training = Plot(env, None, _curves(arms, f"env/{env}/success"), n=_a_step(arms, env))
-        found += [plot for plot in evaluated if plot.followed] or ([training] if training.followed else evaluated)
-    return [plot for plot in found if plot.curves]
+        all_plots += [plot for plot in evaluated if plot.followed] or ([training] if training.followed else evaluated)
+    return [plot for plot in all_plots if plot.curves]
 
 
 def arm_curves(comparison: Comparison, what: str) -> list[ArmCurves]:
     """Curves of what is known of each environment, such as its ``share`` in a step's episodes or its ``max_turns``."""
-    found: list[ArmCurves] = []
+    all_curves: list[ArmCurves] = []
     for arm in online(comparison):
         envs = sorted({env for run in arm.runs for env, _ in run.digests})
         curves = {env: line for env in envs if (line := curve(arm, f"env/{env}/{what}")) is not None}
         if curves:
-            found.append((arm, curves))
-    return found
+            all_curves.append((arm, curves))
+    return all_curves
 
 
 def curve(arm: Arm, key: str) -> Curve | None:
     """The curve of a metric, from the end of the stage before; None where no run has it."""
-    by_run = [found for run in arm.runs if (found := _points(run, arm.stage, key))]
+    by_run = [by_step for run in arm.runs if (by_step := _points(run, arm.stage, key))]
     steps = sorted(set.intersection(*(set(points) for points in by_run))) if by_run else []
     if not steps:
         return None
@@ -162,15 +162,15 @@ def _points(run: Run, stage: str, key: str) -> dict[int, tuple[float, dict[str, 
     weights taken from a cache bring the clock of the run that made them. An evaluation stands at the time of the
     weights that it evaluates.
     """
-    own, before = _rows(run, stage)
-    units = {row["step"]: row for row in own if not any(name.startswith("val/") for name in row)}
+    rows, before = _rows(run, stage)
+    units = {row["step"]: row for row in rows if not any(name.startswith("val/") for name in row)}
     if not units:
         return {}
     origin = before[0]["step"] if before else 0
     spent, end = run.stages[stage], units[max(units)]
     start = {axis: 0.0 for axis in AXES if axis != "tokens" or run.tokens is not None}
     points = {row["step"] - origin: (row[key], start) for row in before if key in row}
-    for row in own:
+    for row in rows:
         step = row["step"]
         if key in row and step in units:
             x = {
@@ -187,26 +187,26 @@ def _points(run: Run, stage: str, key: str) -> dict[int, tuple[float, dict[str, 
 def _missing(run: Run, stage: str, key: str) -> list[int]:
     """Steps, counted from where the stage starts, that have a metric of other environments only."""
     head, _, tail = key.rsplit("/", 2)
-    own, before = _rows(run, stage)
+    rows, before = _rows(run, stage)
     origin = before[0]["step"] if before else 0
-    like = [row for row in own if any(name.startswith(f"{head}/") and name.endswith(f"/{tail}") for name in row)]
+    like = [row for row in rows if any(name.startswith(f"{head}/") and name.endswith(f"/{tail}") for name in row)]
     return [row["step"] - origin for row in like if key not in row]
 
 
 def _rows(run: Run, stage: str) -> tuple[list[Mapping[str, Any]], list[Mapping[str, Any]]]:
     """The rows of a stage, and the last row of the stage before, where there is one."""
-    own: list[Mapping[str, Any]] = [row for row in run.metrics if f"stage/{stage}" in row]
+    rows: list[Mapping[str, Any]] = [row for row in run.metrics if f"stage/{stage}" in row]
     before: list[Mapping[str, Any]] = [row for row in run.metrics if f"stage/{stage_before(run, stage)}" in row]
-    return own, before[-1:]
+    return rows, before[-1:]
 
 
 def _curves(arms: Sequence[Arm], key: str) -> tuple[tuple[Arm, Curve], ...]:
-    return tuple((arm, found) for arm in arms if (found := curve(arm, key)) is not None)
+    return tuple((arm, line) for arm in arms if (line := curve(arm, key)) is not None)
 
 
 def _controls(comparison: Comparison, env: str, label: str) -> tuple[tuple[str, float, float], ...]:
     column = Column(env, label, ((env, label, 1.0),))
-    found = []
+    controls = []
     for arm, cost in zip(comparison.arms, comparison.costs, strict=True):
         of = [
             other.label
@@ -215,24 +215,24 @@ def _controls(comparison: Comparison, env: str, label: str) -> tuple[tuple[str, 
         ]
         cell = success(arm, column, comparison.decoding)
         if of and cell is not None:
-            found.append((of[0], cost.minutes, cell.mean))
-    return tuple(found)
+            controls.append((of[0], cost.minutes, cell.mean))
+    return tuple(controls)
 
 
 def _tasks(comparison: Comparison, env: str, label: str) -> int | None:
     """Episodes of an evaluation."""
-    every = (stage["panels"].get(label, {}).get(env, {}) for run in comparison.runs for stage in run.stages.values())
-    return next((own[comparison.decoding]["n"] for own in every if comparison.decoding in own), None)
+    results = (stage["panels"].get(label, {}).get(env, {}) for run in comparison.runs for stage in run.stages.values())
+    return next((result[comparison.decoding]["n"] for result in results if comparison.decoding in result), None)
 
 
 def _a_step(arms: Sequence[Arm], env: str) -> int | None:
     """Training episodes of a step."""
-    shares = [found for arm in arms if (found := curve(arm, f"env/{env}/share")) is not None]
+    shares = [line for arm in arms if (line := curve(arm, f"env/{env}/share")) is not None]
     a_step = [mean(share.mean) * share.x["episodes"][-1] / len(share.mean) for share in shares]
     return round(mean(a_step)) if a_step else None
 
 
 def _moving(values: Sequence[float], reach: int) -> tuple[float, ...]:
     """The mean of each value and its neighbours, as many on either side; fewer at both ends."""
-    wide = [min(reach, at, len(values) - 1 - at) for at in range(len(values))]
-    return tuple(mean(values[at - own : at + own + 1]) for at, own in enumerate(wide))
+    reaches = [min(reach, at, len(values) - 1 - at) for at in range(len(values))]
+    return tuple(mean(values[at - own_reach : at + own_reach + 1]) for at, own_reach in enumerate(reaches))

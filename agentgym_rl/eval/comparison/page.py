@@ -55,11 +55,11 @@ def links(comparison: Comparison, episodes: Path, start: Path) -> Link:
     Raises:
         FileNotFoundError: no run has any there.
     """
-    found = {run.folder: episodes / run.folder.resolve().name / "index.html" for run in comparison.runs}
-    there = {folder: file for folder, file in found.items() if file.is_file()}
+    files = {run.folder: episodes / run.folder.resolve().name / "index.html" for run in comparison.runs}
+    there = {folder: file for folder, file in files.items() if file.is_file()}
     if not there:
-        wanted = next(iter(found.values()))
-        raise FileNotFoundError(f"{wanted} does not exist, nor do other runs' pages; export them: agentgym-rl view RUN")
+        first = next(iter(files.values()))
+        raise FileNotFoundError(f"{first} does not exist, nor do other runs' pages; export them: agentgym-rl view RUN")
     addresses = {folder: quote(os.path.relpath(file, start).replace(os.sep, "/")) for folder, file in there.items()}
     return lambda run: addresses.get(run.folder)
 
@@ -125,8 +125,10 @@ def _training(comparison: Comparison) -> list[Figure]:
 
 def _look_of(comparison: Comparison, run: Run) -> tuple[str, str, int]:
     """Colour, line style and number of the arm of a run's algorithm, or of its newest stage."""
-    own = {arm.stage: number for number, arm in enumerate(comparison.arms) if any(run is member for member in arm.runs)}
-    number = own.get(run.algorithm, list(own.values())[-1])
+    numbers = {
+        arm.stage: number for number, arm in enumerate(comparison.arms) if any(run is member for member in arm.runs)
+    }
+    number = numbers.get(run.algorithm, list(numbers.values())[-1])
     return *look(comparison.arms, number), number
 
 
@@ -151,15 +153,15 @@ class _Section:
         return bool(self.figures or self.constants)
 
 
-def _over_time(comparison: Comparison, what: str, title: str, said: str) -> _Section:
+def _over_time(comparison: Comparison, what: str, title: str, subject: str) -> _Section:
     """Empty for the share of a single environment, which is always 100%."""
-    found, percent = arm_curves(comparison, what), what == "share"
-    looks = env_looks(found)
+    all_curves, percent = arm_curves(comparison, what), what == "share"
+    looks = env_looks(all_curves)
     if percent and len(looks) < 2:
-        found, looks = [], {}
-    note = f"{said}: mean over seeds, band from the least to the greatest."
+        all_curves, looks = [], {}
+    note = f"{subject}: mean over seeds, band from the least to the greatest."
     key = {env: (colour, _border(dashes)) for env, (colour, dashes) in looks.items()}
-    return _Section(title, over_time(title, found, percent), note, key, constants(found, percent))
+    return _Section(title, over_time(title, all_curves, percent), note, key, constants(all_curves, percent))
 
 
 def _looks(comparison: Comparison, number: int) -> dict[str, str]:
@@ -179,8 +181,8 @@ def _place(value: float, start: float = 0.0, end: float = 1.0) -> float:
 
 def _reach(comparison: Comparison) -> float:
     """Where the scale of the differences ends, in both directions."""
-    every: list[Estimate] = [cell for pair in comparison.differences for cell in pair.cells if cell is not None]
-    return min(1.0, 1.15 * max((abs(value) for cell in every for value in cell.by_seed.values()), default=1.0) or 1.0)
+    cells: list[Estimate] = [cell for pair in comparison.differences for cell in pair.cells if cell is not None]
+    return min(1.0, 1.15 * max((abs(value) for cell in cells for value in cell.by_seed.values()), default=1.0) or 1.0)
 
 
 def _facts(comparison: Comparison) -> str:

@@ -65,7 +65,7 @@ def find(places: Sequence[str]) -> tuple[list[Path], list[Path]]:
     Raises:
         FileNotFoundError: a place does not exist, or is or holds no run that can be compared.
     """
-    found: list[Path] = []
+    runs: list[Path] = []
     begun: list[Path] = []
     for place in places:
         folders, inside = folders_of(place)
@@ -75,9 +75,9 @@ def find(places: Sequence[str]) -> tuple[list[Path], list[Path]]:
                 f"{folders[0]} is not the folder of a run that can be compared and holds none: no summary.json, and no "
                 "metrics.jsonl and state.json; a run writes them with its first unit"
             )
-        found += readable
+        runs += readable
         begun += [path for path in inside if path not in readable]
-    unique = {path.resolve(): path for path in found}
+    unique = {path.resolve(): path for path in runs}
     return list(unique.values()), begun
 
 
@@ -94,7 +94,7 @@ def folders_of(place: str) -> tuple[list[Path], list[Path]]:
     if not folders:
         raise FileNotFoundError(f"{place} does not exist; it is not the folder of a run, nor a glob of some")
     inside = [[folder] if is_run(folder) else sorted(filter(is_run, folder.glob("*"))) for folder in folders]
-    return folders, [path for own in inside for path in own]
+    return folders, [path for runs in inside for path in runs]
 
 
 def is_run(folder: Path) -> bool:
@@ -114,16 +114,18 @@ def read(folder: Path) -> Run:
     if not finished and stage is None:
         raise FileNotFoundError(f"{folder / 'summary.json'} does not exist; {folder} has only begun, or is no run")
     file = folder / ("summary.json" if finished else "state.json")
-    found = json_object(file)
+    content = json_object(file)
     try:
-        summary = found if finished else _so_far(config, found, stage)
+        summary = content if finished else _so_far(config, content, stage)
         return Run(
             folder=folder,
             name=summary["name"],
             algorithm=summary["algorithm"],
             seed=summary["seed"],
             stages={stage["name"]: stage for stage in summary["stages"]},
-            digests={(env, label): digest for env, own in summary["panels"].items() for label, digest in own.items()},
+            digests={
+                (env, label): digest for env, panels in summary["panels"].items() for label, digest in panels.items()
+            },
             config=dict(flat(config)),
             reference=summary.get("reference", {}),
             stage=None if finished else stage,
@@ -150,7 +152,7 @@ def _so_far(config: Mapping[str, Any], state: Mapping[str, Any], stage: str | No
         "algorithm": config["algorithm"]["name"],
         "seed": config["seed"],
         "stages": [*state["results"], *([{"name": stage, "panels": {}, **spent}] if stage not in ended else [])],
-        "panels": {env: dict.fromkeys(own["panels"], "") for env, own in config["envs"].items()},
+        "panels": {env: dict.fromkeys(settings["panels"], "") for env, settings in config["envs"].items()},
     }
 
 

@@ -44,20 +44,20 @@ class Table:
 
 def tables(comparison: Comparison) -> list[Table]:
     """Success, differences and what they cost."""
-    found = [_success(comparison)]
+    all_tables = [_success(comparison)]
     if comparison.differences:
-        found.append(_differences(comparison))
+        all_tables.append(_differences(comparison))
     if comparison.has_gains:
-        found.append(_rates(comparison))
-    return found
+        all_tables.append(_rates(comparison))
+    return all_tables
 
 
 def remarks(comparison: Comparison) -> list[str]:
     """What the tables cannot show."""
     pairs, budget = comparison.strangers, budget_of(comparison)
-    said = [str(budget)] if budget and budget.departing else []
-    said += [f"{run} and {other} share no panel: nothing compares them" for run, other in pairs[:MOST]]
-    return said + ([f"nor do {len(pairs) - MOST} other pairs of runs share one"] if len(pairs) > MOST else [])
+    sentences = [str(budget)] if budget and budget.departing else []
+    sentences += [f"{run} and {other} share no panel: nothing compares them" for run, other in pairs[:MOST]]
+    return sentences + ([f"nor do {len(pairs) - MOST} other pairs of runs share one"] if len(pairs) > MOST else [])
 
 
 def _success(comparison: Comparison) -> Table:

@@ -77,9 +77,9 @@ async def evaluate(
             journal.add("so far", Entry(facts={"so_far": so_far()}))  # with what unfinished episodes used
             await host.close()
         spent = {} if policy.usage is None else policy.usage.to_dict(price)
-        found = _write(plan, entries, folder, {"seconds": so_far()[0], **spent})
+        evaluated = _write(plan, entries, folder, {"seconds": so_far()[0], **spent})
         journal.delete()
-    return found
+    return evaluated
 
 
 def _earlier(plan: Plan, folder: Path) -> Result | None:
@@ -89,9 +89,9 @@ def _earlier(plan: Plan, folder: Path) -> Result | None:
     earlier = result.read(folder)
     asked = plan.to_dict()
     if earlier.plan != asked:
-        other = [key for key in asked if earlier.plan.get(key) != asked[key]]
+        changed = [key for key in asked if earlier.plan.get(key) != asked[key]]
         raise ValueError(
-            f"{folder} holds the result of an evaluation with another {' and '.join(other)}; choose another out="
+            f"{folder} holds the result of an evaluation with another {' and '.join(changed)}; choose another out="
         )
     return earlier
 

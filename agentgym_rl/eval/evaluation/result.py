@@ -101,7 +101,7 @@ class Result:
         return score(outcomes, self._seed)
 
     def envs(self) -> dict[str, Score]:
-        return {env: self.score(own) for env, own in self.by_env.items()}
+        return {env: self.score(outcomes) for env, outcomes in self.by_env.items()}
 
     def difficulties(self) -> dict[str, dict[str, Score]]:
         """Figures by environment and difficulty, sorted by difficulty."""
@@ -115,12 +115,12 @@ class Result:
 
     def passes(self) -> dict[str, dict[str, dict[int, Measure]]]:
         """See :func:`.scores.passes`, by environment."""
-        return {env: passes(own, self.samples, self._seed) for env, own in self.by_env.items()}
+        return {env: passes(outcomes, self.samples, self._seed) for env, outcomes in self.by_env.items()}
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON types: plan, every figure, the outcome of each task."""
         envs = self.envs()
-        found = {
+        content = {
             "version": VERSION,
             "agentgym-rl": package_version(),
             "plan": self.plan,
@@ -137,7 +137,7 @@ class Result:
             "cost": self.cost,
             "outcomes": self.outcomes,
         }
-        plain: dict[str, Any] = json.loads(json.dumps(found, default=asdict))
+        plain: dict[str, Any] = json.loads(json.dumps(content, default=asdict))
         return plain
 
     def write(self, folder: Path) -> Path:

@@ -71,13 +71,13 @@ class Rules:
 
     def keep(self, model: Path, facts: Mapping[str, Any]) -> None:
         """Write the rules, and what else is known of the weights, into a model's folder."""
-        found = {"agentgym-rl": package_version(), **facts, "rules": self.to_dict()}
-        write_text(model / FILE, json.dumps(found, indent=1) + "\n")
+        content = {"agentgym-rl": package_version(), **facts, "rules": self.to_dict()}
+        write_text(model / FILE, json.dumps(content, indent=1) + "\n")
 
-    def but(self, **given: Any) -> Rules:
+    def but(self, **changes: Any) -> Rules:
         """These rules with other settings of episodes; what is None stays as it is."""
         return replace(
-            self, settings=replace(self.settings, **{key: value for key, value in given.items() if value is not None})
+            self, settings=replace(self.settings, **{key: value for key, value in changes.items() if value is not None})
         )
 
     def of_env(self, env: str) -> RolloutSettings:

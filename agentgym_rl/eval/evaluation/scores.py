@@ -89,7 +89,7 @@ def score(outcomes: Sequence[Outcome], seed: str) -> Score:
     def mean_of(
         by_task: Iterable[Sequence[float | None]], interval: Callable[[Sequence[float], str], Interval] = share_interval
     ) -> Measure | None:
-        values = [fmean(found) for own in by_task if (found := [value for value in own if value is not None])]
+        values = [fmean(known) for scores in by_task if (known := [value for value in scores if value is not None])]
         return Measure(fmean(values), interval(values, seed), len(values)) if values else None
 
     errors = mean_of([success is None for success in outcome.success] for outcome in outcomes)

@@ -140,8 +140,8 @@ def _of_run(run: Path, label: str | None, rules: Rules, host: EnvHost) -> list[P
     panels = []
     for env, config in envs.items():
         if label in config["panels"]:
-            own = config["panels"][label]
+            panel_config = config["panels"][label]
             with whole(run, NAMED):
-                how = {key: own[key] for key in ("split", "difficulty", "n", "seed")}
+                how = {key: panel_config[key] for key in ("split", "difficulty", "n", "seed")}
             panels.append(select(env, **how, options=rules.options_of(env), host=host))
     return panels

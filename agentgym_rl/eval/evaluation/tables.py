@@ -83,19 +83,21 @@ def _passes(result: Result) -> Table:
     )
     table.add_column("environment")
     passes = result.passes()
-    columns = list(dict.fromkeys((name, k) for own in passes.values() for name, by_k in own.items() for k in by_k))
+    columns = list(
+        dict.fromkeys((name, k) for by_name in passes.values() for name, by_k in by_name.items() for k in by_k)
+    )
     for name, k in columns:
         table.add_column(name.replace("k", str(k)), justify="right", overflow="fold")
-    tasks = {env: len(own) for env, own in result.by_env.items()}
-    for env, own in passes.items():
-        table.add_row(env, *(_over(own[name].get(k), tasks[env]) for name, k in columns))
+    tasks = {env: len(outcomes) for env, outcomes in result.by_env.items()}
+    for env, by_name in passes.items():
+        table.add_row(env, *(_over(by_name[name].get(k), tasks[env]) for name, k in columns))
     return table
 
 
 def _over(measure: Measure | None, tasks: int) -> str:
     """A share in percent; with the number of tasks that it is over where these are not all."""
-    said = "" if measure is None or measure.n == tasks else f" ({_share(measure.n, tasks)})"
-    return _percent(measure) + said
+    note = "" if measure is None or measure.n == tasks else f" ({_share(measure.n, tasks)})"
+    return _percent(measure) + note
 
 
 def _flips(differences: list[Difference]) -> list[Table]:

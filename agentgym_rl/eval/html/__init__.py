@@ -49,8 +49,8 @@ def render(template: str, code: str, data: Any, **values: Any) -> str:
     written = written.replace("<", "\\u003c")  # no text can end the element
     digest = b64encode(sha256(code.encode()).digest()).decode()
     page = _templates().get_template(template)
-    own = {"style": style(), "script": code, "digest": digest, "data": written, "version": package_version()}
-    return page.render(values | own)
+    common = {"style": style(), "script": code, "digest": digest, "data": written, "version": package_version()}
+    return page.render(values | common)
 
 
 @cache

@@ -82,10 +82,10 @@ def _spans(episode: Episode, start: float) -> Iterator[Span]:
         if asked > at:
             yield Span("wait", at, asked - at, f"before turn {number}")
         tokens = turn.tokens[1] - turn.tokens[0]
-        said = "replayed" if turn.calls == 0 else f"{tokens} tokens" if tokens else "response"
+        response = "replayed" if turn.calls == 0 else f"{tokens} tokens" if tokens else "response"
         at = asked
         for kind, seconds, label in (
-            ("generate", turn.model_s, f"turn {number}, {said}"),
+            ("generate", turn.model_s, f"turn {number}, {response}"),
             ("parse", turn.parse_s, f"turn {number}"),
             ("step", turn.env_s, f"turn {number}: {turn.action}"),
         ):
@@ -142,8 +142,8 @@ def ended(drawn: Sequence[Lane], share: float) -> float:
 
 def concurrency(drawn: Sequence[Lane], slices: int) -> list[tuple[float, ...]]:
     """Over equal slices of time: the start of the slice, and the mean number of episodes in each of the kinds."""
-    whole = max(lane.end for lane in drawn)
-    width = whole / slices
+    total = max(lane.end for lane in drawn)
+    width = total / slices
     if width == 0:
         return []
     counts = {kind: [0.0] * slices for kind in KINDS}

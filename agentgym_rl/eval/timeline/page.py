@@ -22,25 +22,25 @@ def page(lanes: Sequence[Lane], name: str) -> str:
     Args:
         name: of the episodes' file, shown as the title.
     """
-    whole = max(lane.end for lane in lanes)
-    rate, busy = (len(lanes) / whole, sum(lane.seconds for lane in lanes) / whole) if whole else (0.0, 0.0)
+    total = max(lane.end for lane in lanes)
+    rate, busy = (len(lanes) / total, sum(lane.seconds for lane in lanes) / total) if total else (0.0, 0.0)
     slowest = sorted(lanes, key=lambda lane: -lane.seconds)
     data = {
         "kinds": KINDS,
         "colours": [TIMES[kind] for kind in KINDS],
         "lanes": [_lane(lane) for lane in lanes],
-        "concurrency": _concurrency(lanes, whole),
+        "concurrency": _concurrency(lanes, total),
     }
     return render(
         "timeline/page.html",
         script("timeline/page.js"),
         data,
         title=f"Timeline of {name}",
-        facts=f"{len(lanes)} episodes in {whole:.2f} s, {rate:.2f} a second; {busy:.1f} at a time on average, "
+        facts=f"{len(lanes)} episodes in {total:.2f} s, {rate:.2f} a second; {busy:.1f} at a time on average, "
         f"the slowest took {slowest[0].seconds:.2f} s",
         shares=shares(lanes),
         percentiles=_percentiles(lanes),
-        tail=_tail(lanes, whole),
+        tail=_tail(lanes, total),
         meanings=MEANINGS,
         slowest=[(lane, shares([lane]), max(lane.spans, key=lambda span: span.seconds)) for lane in slowest[:SLOWEST]],
         label=LABEL,
@@ -56,12 +56,12 @@ def _percentiles(lanes: Sequence[Lane]) -> dict[str, list[float]]:
     return {name: [percentile(values, share) for share in PERCENTILES] for name, values in seconds.items() if values}
 
 
-def _tail(lanes: Sequence[Lane], whole: float) -> str:
+def _tail(lanes: Sequence[Lane], total: float) -> str:
     half, most = ended(lanes, 0.5), ended(lanes, 0.9)
-    wait = f", {100 * (whole - most) / whole:.0f}% of the whole time" if whole else ""
+    wait = f", {100 * (total - most) / total:.0f}% of the whole time" if total else ""
     return (
         f"Half of the episodes had ended after {half:.2f} s and nine tenths after {most:.2f} s. The last tenth took "
-        f"another {whole - most:.2f} s{wait}."
+        f"another {total - most:.2f} s{wait}."
     )
 
 
@@ -78,10 +78,10 @@ def _lane(lane: Lane) -> dict[str, Any]:
     }
 
 
-def _concurrency(lanes: Sequence[Lane], whole: float) -> Chart:
+def _concurrency(lanes: Sequence[Lane], total: float) -> Chart:
     """Areas on top of each other; the last slice ends at the end of the x axis."""
     by_kind = concurrency(lanes, SLICES)
-    seconds = [*(start for start, *_ in by_kind), whole]
+    seconds = [*(start for start, *_ in by_kind), total]
     floor, lines = [0.0] * len(seconds), []
     for number, kind in enumerate(KINDS, start=1):
         counts = [row[number] for row in by_kind] + [row[number] for row in by_kind[-1:]]

@@ -110,8 +110,8 @@ def _chart(measure: Measure, lines: Sequence[Line]) -> Chart:
 
 
 def _lines(label: str, rows: Sequence[Row], measure: Measure, colour: str, dashes: str, key: int) -> Iterator[Line]:
-    own = [row for row in rows if _evaluates(row) == measure.evaluated]
-    for (_, known), group in groupby(own, lambda row: (stage_of(row), _value(row, measure) is not None)):
+    matching = [row for row in rows if _evaluates(row) == measure.evaluated]
+    for (_, known), group in groupby(matching, lambda row: (stage_of(row), _value(row, measure) is not None)):
         if known:
             piece = _thinned(list(group))
             scale = 100.0 if measure.percent else 1.0

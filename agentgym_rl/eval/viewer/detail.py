@@ -57,7 +57,7 @@ def detail(episode: Episode, pictures: bool = True) -> dict[str, Any]:
                 "picture": places[number + 1],
             }
         )
-    found = {name: getattr(episode, name) for name in OF_EPISODE} | {
+    content = {name: getattr(episode, name) for name in OF_EPISODE} | {
         "ending": episode.ending.value,
         "counts": episode.ending.counts,
         **({} if episode.ending.counts else {"success": None, "reward": None}),
@@ -69,7 +69,7 @@ def detail(episode: Episode, pictures: bool = True) -> dict[str, Any]:
         "picture": places[0],
         "undrawn": undrawn,
     }
-    finite: dict[str, Any] = _finite(found)
+    finite: dict[str, Any] = _finite(content)
     return finite
 
 

@@ -25,9 +25,9 @@ class Note:
     tags: list[str] = field(default_factory=list)
 
     @classmethod
-    def read(cls, given: Any) -> Note:
+    def read(cls, sent: Any) -> Note:
         """A note from what a page sends. Raises ValueError: it is something else, or too long."""
-        match given:
+        match sent:
             case {"note": str(note), "tags": list(tags)} if all(isinstance(tag, str) for tag in tags):
                 note_read = cls(note.strip(), list(dict.fromkeys(tag.strip() for tag in tags if tag.strip())))
             case _:
@@ -39,8 +39,8 @@ class Note:
 
 def file_of(place: Path) -> Path:
     """The file with the notes on a run, a folder or a file of episodes."""
-    whole = place.resolve()
-    return whole.with_name(f"{whole.name}.notes.json")
+    resolved = place.resolve()
+    return resolved.with_name(f"{resolved.name}.notes.json")
 
 
 def read(place: Path) -> dict[str, Any]:

@@ -51,12 +51,12 @@ def spans(turn: Turn) -> Iterator[Span]:
     else:
         if thought := _THOUGHT.search(response):
             yield *thought.span(1), "thought"
-        _, found, after = response.rpartition("Action:")
-        if found:
+        _, marker, after = response.rpartition("Action:")
+        if marker:
             start = len(response) - len(after.lstrip())
             end = response.find("\n", start)
-            whole = end < 0 or (turn.action is not None and "\n" in turn.action)
-            yield start, len(response) if whole else end, "action"
+            to_end = end < 0 or (turn.action is not None and "\n" in turn.action)
+            yield start, len(response) if to_end else end, "action"
 
 
 def _pieces(turn: Turn, spans: list[Span]) -> Iterator[tuple[str, int, float | None]]:

@@ -107,8 +107,8 @@ class Handler(BaseHTTPRequestHandler):
                 self._index(store)
             case "api/goals":
                 with self.server.lock:
-                    found = goals(parse_qs(address.query).get("task", ()))
-                self._send(HTTPStatus.OK, "application/json", encode(found))
+                    answer = goals(parse_qs(address.query).get("task", ()))
+                self._send(HTTPStatus.OK, "application/json", encode(answer))
             case "api/search":
                 self._search(store, parse_qs(address.query).get("text", [""])[0])
             case "api/episode":
@@ -155,8 +155,8 @@ class Handler(BaseHTTPRequestHandler):
     def _index(self, store: EpisodeStore) -> None:
         with self.server.lock:
             store.refresh()
-            found = listing(store)
-        self._send(HTTPStatus.OK, "application/json", encode(found))
+            index = listing(store)
+        self._send(HTTPStatus.OK, "application/json", encode(index))
 
     def _search(self, store: EpisodeStore, text: str) -> None:
         """The first search reads all episodes, which takes a while; other requests are answered meanwhile."""
