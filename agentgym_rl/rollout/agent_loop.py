@@ -73,8 +73,8 @@ class AgentGymLoop(AgentLoopBase):  # type: ignore[misc]
     ) -> tuple[Episode, TokenConversation | Chat | None]:
         settings = RolloutSettings.from_mapping(self.data_config.get("agentgym") or {})
         task, limit = Task.parse(row["item_id"]), row.get("max_turns")
-        whole = row.get("part_of") or task.env
-        options = dict((self.data_config.get("agentgym_envs") or {}).get(whole) or {}) | (row.get("options") or {})
+        whole_env = row.get("part_of") or task.env
+        options = dict((self.data_config.get("agentgym_envs") or {}).get(whole_env) or {}) | (row.get("options") or {})
         harness, host = options.pop("harness", None), HostSettings.of(options.pop("host", {}))
         make_env = partial(opener(host).open, task.env, {"style": settings.style.value, **options})
         request_id, max_turns, preface = uuid4().hex, None if limit is None else int(limit), row.get("preface") or ""
@@ -135,10 +135,10 @@ class AgentGymLoop(AgentLoopBase):  # type: ignore[misc]
         ]
 
 
-def _sampling(given: dict[str, Any], row: dict[str, Any]) -> dict[str, Any]:
-    """The sampling parameters of a row's episode; ``given`` are verl's."""
+def _sampling(sampling_params: dict[str, Any], row: dict[str, Any]) -> dict[str, Any]:
+    """The sampling parameters of a row's episode; ``sampling_params`` are verl's."""
     decoding = row.get("decoding")
-    sampling = given if decoding is None else DECODING[decoding]
+    sampling = sampling_params if decoding is None else DECODING[decoding]
     if decoding == "sampled" and "temperature" in row:
         sampling = {**sampling, "temperature": row["temperature"]}
     if (stream := row.get("stream")) is not None:

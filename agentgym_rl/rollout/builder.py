@@ -71,8 +71,8 @@ def faithful(builder: Any) -> Any:
 
 def _once(render: Callable[..., list[int]]) -> Callable[..., list[int]]:
     @lru_cache(REMEMBERED)
-    def remembered(told: str, add_generation_prompt: bool) -> tuple[int, ...]:
-        messages, tools = json.loads(told)
+    def remembered(request: str, add_generation_prompt: bool) -> tuple[int, ...]:
+        messages, tools = json.loads(request)
         return tuple(render(messages, add_generation_prompt=add_generation_prompt, tools=tools))
 
     def tokens(messages: Any, *, add_generation_prompt: bool, tools: Any = None) -> list[int]:

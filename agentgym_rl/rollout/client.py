@@ -13,8 +13,8 @@ from verl.workers.rollout.llm_server import LLMServerClient
 def _plain(config: Any) -> SimpleNamespace:
     """The two values that ``LLMServerClient.generate`` reads every turn, out of OmegaConf, which is slow."""
     rollout = config.actor_rollout_ref.rollout
-    kept = SimpleNamespace(name=rollout.name, full_determinism=rollout.full_determinism)
-    return SimpleNamespace(actor_rollout_ref=SimpleNamespace(rollout=kept))
+    values = SimpleNamespace(name=rollout.name, full_determinism=rollout.full_determinism)
+    return SimpleNamespace(actor_rollout_ref=SimpleNamespace(rollout=values))
 
 
 class EpisodeClient(LLMServerClient):  # type: ignore[misc]

@@ -173,9 +173,9 @@ def _why(out: Path, episodes: Sequence[Episode], keep: Keep) -> str:
     )
     ended = ", ".join(f"{number} {ending}" for ending, number in endings.most_common())
     fault = next((episode.error for episode in episodes if episode.error), None)
-    told = f"; {fault}" if fault else "; --keep all writes them" if keep is Keep.success else ""
+    hint = f"; {fault}" if fault else "; --keep all writes them" if keep is Keep.success else ""
     solved = sum(episode.success for episode in episodes)
-    return f"{out} is not written, none of {len(episodes)} episodes is kept: {solved} solved ({ended}){told}"
+    return f"{out} is not written, none of {len(episodes)} episodes is kept: {solved} solved ({ended}){hint}"
 
 
 def _record(episode: Episode) -> Record:

@@ -45,8 +45,8 @@ class NoResponse(Exception):
         said: what the model's API says.
     """
 
-    def __init__(self, ending: Ending, said: str) -> None:
-        super().__init__(said)
+    def __init__(self, ending: Ending, reason: str) -> None:
+        super().__init__(reason)
         self.ending = ending
 
 

@@ -67,11 +67,11 @@ class Exemplars:
             goals = [env.goal(Task.parse(episode.item_id)) for episode in episodes]
             self._indices[task.env] = Index.over(goals), goals
         index, goals = self._indices[task.env]
-        goal, own = env.goal(task), str(task)
-        found = [at for at in index.best(goal, len(goals)) if goals[at] != goal and episodes[at].item_id != own]
+        goal, item_id = env.goal(task), str(task)
+        matches = [at for at in index.best(goal, len(goals)) if goals[at] != goal and episodes[at].item_id != item_id]
         shown = [
             f"Example {number}: {goals[at]}\n\n{transcript(_turns(episodes[at]), LONGEST)}"
-            for number, at in enumerate(found[: self.nearest], start=1)
+            for number, at in enumerate(matches[: self.nearest], start=1)
         ]
         return "\n\n".join([HEADING, *shown]) if shown else ""
 

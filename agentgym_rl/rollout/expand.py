@@ -129,14 +129,14 @@ async def _variants(
     solved = Trajectory.of(episode.item_id, episode.messages, episode.start)
     at = solved.first_trained - 1
     line = stated(solved.messages[at]["content"], env.goal(task))
-    wanted = essential(line, env.oracle(task))
+    needed = essential(line, env.oracle(task))
     texts: dict[str, None] = {}
     rejected = []
     for number in range(variants):
         request: list[Message] = [{"role": "user", "content": f"{REQUEST}\n\n{line}"}]
         try:
             text = (await model.respond(request, seed + number, MAX_TOKENS)).text.strip()
-            reason = fault(text, line, wanted) or ("said before" if text in texts else None)
+            reason = fault(text, line, needed) or ("said before" if text in texts else None)
         except NoResponse as error:
             reason = error.ending.value
         if reason:
@@ -148,11 +148,11 @@ async def _variants(
 
 def stated(observation: str, goal: str) -> str:
     """The line of a first observation that states the goal: it has most words of the goal, and fewest others."""
-    wanted = set(_words(goal))
+    goal_words = set(_words(goal))
 
     def likeness(line: str) -> tuple[int, int]:
         words = set(_words(line))
-        return len(words & wanted), -len(words)
+        return len(words & goal_words), -len(words)
 
     return max(observation.splitlines(), key=likeness)
 
@@ -161,19 +161,19 @@ def essential(line: str, commands: Sequence[str]) -> set[str]:
     """What a rewording must keep: words that the solution uses, numbers, and quotations."""
     used = {word for command in commands for word in _words(command)}
     words = _words(line)
-    kept = {word for word in words if word in used or any(sign.isdigit() for sign in word)}
-    return kept | {quoted.lower() for quoted in _QUOTED.findall(line)}
+    needed = {word for word in words if word in used or any(sign.isdigit() for sign in word)}
+    return needed | {quoted.lower() for quoted in _QUOTED.findall(line)}
 
 
-def fault(text: str, line: str, wanted: set[str]) -> str | None:
+def fault(text: str, line: str, needed: set[str]) -> str | None:
     """Why a rewording is not kept, or None."""
     if not text or "\n" in text:
         return "not one line"
     if text == line.strip():
         return "not reworded"
-    found = text.lower()
+    lowered = text.lower()
     words = set(_words(text))
-    if any(word not in (found if word[0] in "\"'" else words) for word in wanted):
+    if any(word not in (lowered if word[0] in "\"'" else words) for word in needed):
         return "loses a name, number or quotation"
     return None
 

@@ -42,14 +42,14 @@ def check(builder: Any, style: str) -> None:
     if style not in OPENINGS:
         return
     try:
-        told = rendered(builder, _messages(style, 1)[:-1], add_generation_prompt=False)
-        whole = rendered(builder, _messages(style, 2), add_generation_prompt=True)
+        first_turn = rendered(builder, _messages(style, 1)[:-1], add_generation_prompt=False)
+        two_turns = rendered(builder, _messages(style, 2), add_generation_prompt=True)
         demonstration, grown = _grown(builder, style)
     except (TemplateError, TypeError, ValueError) as error:
         raise Misfit(f"the chat template cannot render an episode in the {style} wording ({error})") from error
     try:
-        _compare(builder.tokenizer, _without_rest(told, demonstration), demonstration)
-        _compare(builder.tokenizer, whole, grown)
+        _compare(builder.tokenizer, _without_rest(first_turn, demonstration), demonstration)
+        _compare(builder.tokenizer, two_turns, grown)
     except Misfit as error:
         raise Misfit(f"in the {style} wording {error}") from None
 
@@ -93,20 +93,20 @@ def _grown(builder: Any, style: str) -> tuple[list[int], list[int]]:
     return ids[: ends[0]], ids
 
 
-def _without_rest(whole: list[int], demonstration: list[int]) -> list[int]:
+def _without_rest(conversation: list[int], demonstration: list[int]) -> list[int]:
     """A conversation up to its last end of turn, which some templates leave to the next message."""
-    if whole == demonstration[:-1]:
+    if conversation == demonstration[:-1]:
         return demonstration
-    ends = [at for at, token in enumerate(whole, start=1) if token == demonstration[-1]]
+    ends = [at for at, token in enumerate(conversation, start=1) if token == demonstration[-1]]
     turns = demonstration.count(demonstration[-1])
-    return whole[: ends[turns - 1]] if len(ends) >= turns else whole
+    return conversation[: ends[turns - 1]] if len(ends) >= turns else conversation
 
 
-def _compare(tokenizer: Any, whole: list[int], grown: list[int]) -> None:
-    """What grew must be the whole, token for token but for thoughts without words."""
-    if whole == grown:
+def _compare(tokenizer: Any, expected: list[int], grown: list[int]) -> None:
+    """What grew must be as expected, token for token but for thoughts without words."""
+    if expected == grown:
         return
-    template, episode = (tokenizer.decode(ids) for ids in (whole, grown))
+    template, episode = (tokenizer.decode(ids) for ids in (expected, grown))
     plain = [EMPTY.sub("", text) for text in (template, episode)]
     if plain != [template, episode] and plain[0] == plain[1]:
         return

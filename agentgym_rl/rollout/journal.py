@@ -114,9 +114,9 @@ class Journal:
         if first_row != head:
             if not isinstance(first_row, dict) or first_row.get("journal") != FORMAT:
                 raise ValueError(f"{self.path} was left by another version; delete it, or choose another file")
-            other = [key for key in head if first_row.get(key) != head[key]]
+            changed = [key for key in head if first_row.get(key) != head[key]]
             raise ValueError(
-                f"{self.path} holds an interrupted command with another {' and '.join(other)}; "
+                f"{self.path} holds an interrupted command with another {' and '.join(changed)}; "
                 "repeat its command to finish it, delete it, or choose another file"
             )
 

@@ -113,14 +113,14 @@ async def run_attempt(
     await conversation.start(messages, parse)
 
     turns: list[Turn] = []
-    ending, said = Ending.TURN_LIMIT, None
+    ending, reason = Ending.TURN_LIMIT, None
     invalid_in_a_row = 0
     while True:
         started = time.monotonic()
         try:
             response = await conversation.respond()
         except NoResponse as error:
-            ending, said = error.ending, str(error)
+            ending, reason = error.ending, str(error)
             break
         model_s = time.monotonic() - started
         if response is None:
@@ -146,8 +146,8 @@ async def run_attempt(
             ending = Ending.INVALID_LIMIT
             break
         message = prompts.message(step.observation, turn.action or "")
-        whole = prompts.whole
-        if not await (conversation.restart([*start, message]) if whole else conversation.observe(message["content"])):
+        added = conversation.restart([*start, message]) if prompts.whole else conversation.observe(message["content"])
+        if not await added:
             ending = Ending.CONTEXT_LIMIT
             break
         messages.append(message)
@@ -167,7 +167,7 @@ async def run_attempt(
         reset_s=reset_s,
         prompt_tokens=conversation.prompt_tokens,
         response_tokens=conversation.response_tokens,
-        error=said,
+        error=reason,
     )
 
 

@@ -57,7 +57,7 @@ class EpisodeRecorder:
 
         No file is written where none is kept here.
         """
-        episodes = {key: kept for key in asked if (kept := self._kept.get(key)) is not None}
+        episodes = {key: entry for key in asked if (entry := self._kept.get(key)) is not None}
         if episodes:
             episode_store.write_texts(
                 path, [(summary, _with_advantages(text, asked[key])) for key, (summary, text) in episodes.items()]

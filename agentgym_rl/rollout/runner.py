@@ -122,8 +122,8 @@ def failures(entries: Sequence[Entry], min_counted: float, journal: Journal) -> 
     failed = [entry.episode for entry in entries if entry.episode is not None and not entry.counts]
     if failed:
         count = Count(len(entries) - len(failed), len(entries), failed[0].error)
-        kept = f"; what has finished is kept in {journal.path}, and the same command runs the others again"
-        check_counted({failed[0].env: count}, min_counted, hint=kept)
+        hint = f"; what has finished is kept in {journal.path}, and the same command runs the others again"
+        check_counted({failed[0].env: count}, min_counted, hint=hint)
     return failed
 
 
@@ -177,5 +177,5 @@ async def _entry(job: Job, work: Work, session: Callable[[Task], TextEnv]) -> En
 def _gave_up(number: int, job: Job, entry: Entry, journal: Journal | None) -> EnvUnavailable:
     error = entry.episode.error if entry.episode else None
     what = f"{job.task} could not run" if number == 1 else f"{number} episodes in a row failed outside the agent"
-    kept = f"; what has finished is kept in {journal.path}, and the same command goes on" if journal else ""
-    return EnvUnavailable(f"{what}: {error}{kept}")
+    hint = f"; what has finished is kept in {journal.path}, and the same command goes on" if journal else ""
+    return EnvUnavailable(f"{what}: {error}{hint}")

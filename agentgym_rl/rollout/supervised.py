@@ -64,7 +64,7 @@ async def encode(
     def notes(exchanges: Sequence[Exchange]) -> list[int]:
         return tokens(plain_notes(exchanges, parse, lambda text: len(tokens(text)) <= settings.notes_tokens))
 
-    said = [message["content"] for message in messages[first:] if message["role"] == "assistant"]
+    texts = [message["content"] for message in messages[first:] if message["role"] == "assistant"]
     conversation = TokenConversation(
         server=None,
         tokenizer=tokenizer,
@@ -73,7 +73,7 @@ async def encode(
         prompt_limit=limits[0],
         response_limit=limits[1],
         settings=settings,
-        prefix=Prefix(responses=[Replayed(ids=tokens(response)) for response in said], learn=True),
+        prefix=Prefix(responses=[Replayed(ids=tokens(response)) for response in texts], learn=True),
         notes=notes,
     )
     too_long = ContextTooSmall(
@@ -85,8 +85,8 @@ async def encode(
     responses: list[Response] = []
     for message, learned in zip(messages[first:], trajectory.loss[first:], strict=False):
         if message["role"] != "assistant":
-            whole = settings.context is Context.recent
-            if not await (conversation.restart([message]) if whole else conversation.observe(message["content"])):
+            restarts = settings.context is Context.recent
+            if not await (conversation.restart([message]) if restarts else conversation.observe(message["content"])):
                 raise too_long
             continue
         response = await conversation.respond()

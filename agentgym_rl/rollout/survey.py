@@ -62,8 +62,8 @@ def survey(place: str) -> Iterator[Fit]:
             tokenizer = AutoTokenizer.from_pretrained(place)
             builder = continuous_token_builder(place, tokenizer, {})
         except (OSError, ValueError) as error:
-            said = " ".join(str(error).split())
-            raise FileNotFoundError(f"{place} is no model and no folder of *.jinja: {said}") from error
+            reason = " ".join(str(error).split())
+            raise FileNotFoundError(f"{place} is no model and no folder of *.jinja: {reason}") from error
         yield _fit(place, builder)
 
 

@@ -151,5 +151,5 @@ def thinking_closed(response: str, opened: bool) -> str:
     Args:
         opened: whether the template itself opens the thinking, before the response.
     """
-    said = f"{OPEN}{response}" if opened else response
-    return f"{response}\n{CLOSE}\n\n" if said.rfind(OPEN) > said.rfind(CLOSE) else response
+    text = f"{OPEN}{response}" if opened else response
+    return f"{response}\n{CLOSE}\n\n" if text.rfind(OPEN) > text.rfind(CLOSE) else response

@@ -14,15 +14,15 @@ from agentgym_rl.rollout.harness.settings import found
 
 def main(name: str) -> None:
     """Call the function; a number that it returns is told as the reward."""
-    told = os.environ
-    reward = found(name)(json.loads(told["AGENTGYM_TASK"]), told["AGENTGYM_BASE_URL"], told["AGENTGYM_KEY"])
+    environ = os.environ
+    reward = found(name)(json.loads(environ["AGENTGYM_TASK"]), environ["AGENTGYM_BASE_URL"], environ["AGENTGYM_KEY"])
     if inspect.iscoroutine(reward):
         reward = asyncio.run(reward)
     if reward is None:
         return
-    head = {"Authorization": f"Bearer {told['AGENTGYM_KEY']}", "Content-Type": "application/json"}
+    head = {"Authorization": f"Bearer {environ['AGENTGYM_KEY']}", "Content-Type": "application/json"}
     body = json.dumps({"reward": reward}).encode()
-    build_opener(ProxyHandler({})).open(Request(told["AGENTGYM_REWARD_URL"], body, head)).close()
+    build_opener(ProxyHandler({})).open(Request(environ["AGENTGYM_REWARD_URL"], body, head)).close()
 
 
 if __name__ == "__main__":

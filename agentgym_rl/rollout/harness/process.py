@@ -117,22 +117,22 @@ async def _wait(process: asyncio.subprocess.Process, seconds: float, over: async
 async def _end(mark: str) -> None:
     """End the processes that a program has left, also those that left its process group (Linux)."""
     for _ in range(ROUNDS):
-        left = await in_thread(marked, mark)
-        if not left:
+        pids = await in_thread(marked, mark)
+        if not pids:
             return
-        for pid in left:
+        for pid in pids:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         await asyncio.sleep(0.02)
-    log.warning("processes of session %s do not end: %s", mark, left)
+    log.warning("processes of session %s do not end: %s", mark, pids)
 
 
 def marked(mark: str) -> list[int]:
     """The running processes whose environment has the mark; none where there is no ``/proc``."""
-    wanted, running = f"{MARK}={mark}".encode(), []
+    variable, running = f"{MARK}={mark}".encode(), []
     for place in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):  # it has ended, or is another user's
-            if wanted in place.joinpath("environ").read_bytes().split(b"\0"):
+            if variable in place.joinpath("environ").read_bytes().split(b"\0"):
                 running.append(int(place.name))
     return running
 

@@ -182,7 +182,7 @@ def variables(harness: Harness, assignment: Assignment, gateway: Gateway, sessio
     if len(task) > MAX_TASK:
         raise ValueError(f"the facts of {assignment.task} have {len(task)} characters; give at most {MAX_TASK}")
     address, apart = gateway.address(session), os.environ.get("NO_PROXY") or os.environ.get("no_proxy") or ""
-    own = {
+    of_session = {
         "AGENTGYM_TASK": task,
         "AGENTGYM_BASE_URL": f"{address}/v1",
         "AGENTGYM_KEY": session.key,
@@ -195,19 +195,19 @@ def variables(harness: Harness, assignment: Assignment, gateway: Gateway, sessio
         MARK: session.id,
     }
     proxies = dict.fromkeys(("NO_PROXY", "no_proxy"), ",".join(filter(None, (apart, "127.0.0.1,localhost,::1"))))
-    return {**os.environ, **proxies, **harness.env, **own}
+    return {**os.environ, **proxies, **harness.env, **of_session}
 
 
 def episode_of(session: Session, assignment: Assignment, ending: Ending, reward: float, error: str | None) -> Episode:
     """The record of a session. Its turns are the model's replies in their order, whatever branch they belong to."""
     if not session.turns:
         return unsolved(assignment.task, assignment.max_turns, ending, error)
-    said = [_text(session, turn) for turn in range(len(session.turns))]
+    texts = [_text(session, turn) for turn in range(len(session.turns))]
     turns: list[Turn] = session.turns
-    for turn, observation in zip(turns, [*said[1:], ""], strict=False):
+    for turn, observation in zip(turns, [*texts[1:], ""], strict=False):
         turn.observation = observation
     turns[-1].reward = reward
-    messages = [{"role": "user", "content": said[0]}]
+    messages = [{"role": "user", "content": texts[0]}]
     for turn in turns:
         messages += [{"role": "assistant", "content": turn.response}, {"role": "user", "content": turn.observation}]
     segments = session.chat.segments
@@ -234,8 +234,8 @@ def _text(session: Session, turn: int) -> str:
 
 def _task(assignment: Assignment) -> dict[str, Any]:
     """What the harness is told; the task's id is the environment's own, whatever part of a run it belongs to."""
-    own = Task(base_name(assignment.task.env), assignment.task.index)
-    return {**assignment.facts, "item_id": str(own), "sample": assignment.sample}
+    base_task = Task(base_name(assignment.task.env), assignment.task.index)
+    return {**assignment.facts, "item_id": str(base_task), "sample": assignment.sample}
 
 
 def _said(exit: Exit) -> str:

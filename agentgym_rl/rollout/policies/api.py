@@ -140,8 +140,8 @@ class ChatModel(Policy):
         """See :meth:`respond`."""
         answer = await self._client.ask(messages, seed, max_tokens, temperature)
         if not self._client.reached:
-            said = answer.text.rstrip(".")
-            raise ModelRefused(f"{self.name} cannot be reached: {said}; check the address, and that its server runs")
+            text = answer.text.rstrip(".")
+            raise ModelRefused(f"{self.name} cannot be reached: {text}; check the address, and that its server runs")
         known = self.usage.calls > 0
         if answer.meaning is Meaning.REPLY or answer.prompt_tokens:
             self.usage.add(answer.prompt_tokens, answer.completion_tokens)
@@ -149,19 +149,19 @@ class ChatModel(Policy):
             self._warn_of_uncounted(answer)
             return answer
         verb = "did not answer:" if answer.meaning is Meaning.FAULT else "answered"
-        said = f"{self.name} {verb} {answer.text}"
+        text = f"{self.name} {verb} {answer.text}"
         if answer.text.startswith("401: "):
-            said += "; the key is that of OPENAI_API_KEY" + (
+            text += "; the key is that of OPENAI_API_KEY" + (
                 "" if os.environ.get("OPENAI_API_KEY") else ", which is not set"
             )
-        self._check(answer.meaning, said, known)
-        raise NoResponse(ENDINGS[answer.meaning], said)
+        self._check(answer.meaning, text, known)
+        raise NoResponse(ENDINGS[answer.meaning], text)
 
-    def _check(self, meaning: Meaning, said: str, known: bool) -> None:
+    def _check(self, meaning: Meaning, text: str, known: bool) -> None:
         """Whether an answer without a reply concerns its own request only.
 
         Args:
-            said: in words.
+            text: of the error.
             known: the API has replied to a request.
 
         Raises:
@@ -169,15 +169,15 @@ class ChatModel(Policy):
         """
         match meaning:
             case Meaning.NO_CREDIT:
-                raise ModelRefused(f"{said}; there is no credit left: when there is, the same command goes on")
+                raise ModelRefused(f"{text}; there is no credit left: when there is, the same command goes on")
             case Meaning.REFUSED | Meaning.NO_ACCESS if not known:
-                raise ModelRefused(said)
+                raise ModelRefused(text)
             case Meaning.FAULT | Meaning.NO_ACCESS:
-                raise Aborted(said)
+                raise Aborted(text)
             case Meaning.MALFORMED if not known:
                 self._unread += 1
                 if self._unread == UNREAD:
-                    raise ModelRefused(f"{said}, as the last of {UNREAD} answers that are no reply; check the address")
+                    raise ModelRefused(f"{text}, as the last of {UNREAD} answers that are no reply; check the address")
 
     def _warn_of_uncounted(self, answer: Answer) -> None:
         """Say once that tokens and cost are incomplete."""

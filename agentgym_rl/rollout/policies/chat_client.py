@@ -96,13 +96,13 @@ class ChatClient:
     ) -> tuple[Answer, Mapping[str, str]]:
         """The answer to one request, and its headers."""
         limit = "max_tokens" if "max_completion_tokens" in without else "max_completion_tokens"
-        given: dict[str, Any] = {limit: max_tokens} | ({} if "seed" in without else {"seed": seed})
+        options: dict[str, Any] = {limit: max_tokens} | ({} if "seed" in without else {"seed": seed})
         try:
             raw = await self._client.chat.completions.with_raw_response.create(
                 model=self._model,
                 messages=messages,  # type: ignore[arg-type]
                 temperature=temperature,
-                **given,
+                **options,
             )
             response = raw.http_response
         except self._errors.APIStatusError as error:
@@ -117,7 +117,7 @@ class ChatClient:
 def pause(headers: Mapping[str, str], tries: int) -> float:
     """Seconds until a request is repeated: those that the server asks for if they are few, else more each time."""
     for name, unit in (("retry-after-ms", 1000), ("retry-after", 1)):
-        given = headers.get(name, "")
-        if re.fullmatch(r"\d+(\.\d+)?", given, re.ASCII) and (seconds := float(given) / unit) <= LONGEST_PAUSE:
+        value = headers.get(name, "")
+        if re.fullmatch(r"\d+(\.\d+)?", value, re.ASCII) and (seconds := float(value) / unit) <= LONGEST_PAUSE:
             return seconds
     return min(8.0, 0.5 * 2.0**tries) * random.uniform(0.75, 1)

@@ -95,8 +95,8 @@ class ModelPolicy(Policy):
             self.tokenizer = AutoTokenizer.from_pretrained(path)
             config = AutoConfig.from_pretrained(path)
         except (OSError, ValueError) as error:
-            said = " ".join(str(error).split())
-            raise FileNotFoundError(f"{path} cannot be loaded as a model, from disk or the hub: {said}") from error
+            reason = " ".join(str(error).split())
+            raise FileNotFoundError(f"{path} cannot be loaded as a model, from disk or the hub: {reason}") from error
         context = int(config.get_text_config().max_position_embeddings)
         prompt = context // 2 if prompt_tokens is None else prompt_tokens
         response = context - prompt if response_tokens is None else response_tokens

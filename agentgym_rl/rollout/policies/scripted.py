@@ -96,7 +96,9 @@ class Random(Policy):
         """What solves other tasks."""
         if env not in self._solutions:
             self._solutions[env] = _solutions(env)
-        commands = [command for other, own in self._solutions[env].items() if other != task for command in own]
+        commands = [
+            command for other, solution in self._solutions[env].items() if other != task for command in solution
+        ]
         if not commands:
             raise NoActions(
                 f"{env.spec.name} lists no actions and has no oracle, so that there is nothing to choose from; give "
@@ -172,10 +174,10 @@ class OracleScript:
         self._format = action_format
 
     def __call__(self, messages: list[Message]) -> str:
-        said = next(self._said, None)
-        if said is None:
+        step = next(self._said, None)
+        if step is None:
             raise PolicyStopped
-        command, thought = said
+        command, thought = step
         return to_response(command, self._env, self._format, thought)
 
 

