@@ -96,8 +96,8 @@ class Evaluation:
         Raises:
             MissingExtra: pandas is not installed.
         """
-        own = [{**asdict(Summary.of(record)), "sample": record.tags["sample"]} for record in self.records]
-        return episode_frame(own, [*SUMMARY, "sample"])
+        rows = [{**asdict(Summary.of(record)), "sample": record.tags["sample"]} for record in self.records]
+        return episode_frame(rows, [*SUMMARY, "sample"])
 
     @property
     def _whole(self) -> Score:
@@ -199,10 +199,11 @@ class Prepared:
 
     def run(self, progress: Progress | None = None) -> Result:
         """Run it, or what is missing of it; see :func:`agentgym_rl.eval.evaluation.evaluate.evaluate`."""
-        given, default = self.request, 16 if self.policy.usage else 1
+        request, default = self.request, 16 if self.policy.usage else 1
+        concurrency = default if request.concurrency is None else request.concurrency
         work = running.evaluate(
-            self.plan, self.policy, self.out, concurrency=default if given.concurrency is None else given.concurrency,
-            host=self.host, price=(given.price[0], given.price[1]), progress=progress,
+            self.plan, self.policy, self.out, concurrency=concurrency,
+            host=self.host, price=(request.price[0], request.price[1]), progress=progress,
         )  # fmt: skip
         return asyncio.run(closing(self.policy, work))
 
@@ -277,18 +278,18 @@ def rules_for(request: Request, folder: str | None) -> Rules:
 
 def changed(rules: Rules, request: Rollouts) -> Rules:
     """Rules with what a request gives of its own."""
-    own = rules.but(
+    updated = rules.but(
         style=request.style, max_turns=request.max_turns, max_new_tokens=request.max_new_tokens,
         invalid_limit=request.invalid_limit, retries=request.retries, action_format=request.action_format,
     )  # fmt: skip
-    options: dict[str, dict[str, Any]] = {env: dict(values) for env, values in own.options.items()}
+    options: dict[str, dict[str, Any]] = {env: dict(values) for env, values in updated.options.items()}
     for env, values in request.options.items():
         check_options(env, values)
         options.setdefault(env, {}).update(values)
     limits = {
         key: value for key in ("prompt_tokens", "response_tokens") if (value := getattr(request, key)) is not None
     }
-    return replace(own, options=options, **limits)
+    return replace(updated, options=options, **limits)
 
 
 def _policy(request: Request, rules: Rules) -> Policy:

@@ -43,12 +43,12 @@ def open_policy(name: str, rules: Rules, *, backend: str = "auto", sequences: in
     """
     if backend not in BACKENDS:
         raise ValueError(f"backend {backend!r} is unknown; choose {', '.join(BACKENDS)}")
-    found = ModelOptions(
+    all_options = ModelOptions(
         prompt_tokens=rules.prompt_tokens, response_tokens=rules.response_tokens,
         template_arguments=rules.template_arguments, style=rules.settings.style.value,
         prompts=rules.prompts, **options,
     )  # fmt: skip
-    return open_named(name, found, lambda name, options: local_model(name, options, backend, sequences))
+    return open_named(name, all_options, lambda name, options: local_model(name, options, backend, sequences))
 
 
 def check_samples(policy: str, samples: int, temperature: float) -> None:

@@ -78,12 +78,12 @@ class Practice:
 
     def validations(self, fetch: Callable[[str], str] = pretrained.local) -> Iterator[Prepared]:
         """The evaluations on the validation panel, without and with the playbook; ``max_cost`` limits all together."""
-        given, paid = self.request, [model for model in self.models if isinstance(model, ChatModel)]
+        learn_request, paid = self.request, [model for model in self.models if isinstance(model, ChatModel)]
         digest = Playbook.read(self.out / NAME).digest
-        same = {name.name: getattr(given, name.name) for name in fields(Request)}
+        same = {name.name: getattr(learn_request, name.name) for name in fields(Request)}
         for file, folder in ((None, "without"), (self.out / NAME, f"with-{digest}")):
-            own = {"panel": given.validation, "samples": 1, "temperature": 0.0, "playbook": file}
-            request = EvalRequest(**{**same, **own, "out": self.out / "validation" / folder})
+            changes = {"panel": learn_request.validation, "samples": 1, "temperature": 0.0, "playbook": file}
+            request = EvalRequest(**{**same, **changes, "out": self.out / "validation" / folder})
             prepared = evaluation.prepare(request, self.learner.host, fetch=fetch)
             if isinstance(prepared.policy, ChatModel):
                 prepared.policy.beside = tuple(paid)

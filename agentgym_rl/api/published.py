@@ -71,8 +71,8 @@ class Target:
     @property
     def overrides(self) -> list[str]:
         """The words that choose its recipe, and a name for its runs."""
-        own = [*self.protocol.overrides, *self.arm.overrides]
-        return [f"experiment={self.protocol.experiment}", *own, f"name={self.name}-seed${{seed}}"]
+        words = [*self.protocol.overrides, *self.arm.overrides]
+        return [f"experiment={self.protocol.experiment}", *words, f"name={self.name}-seed${{seed}}"]
 
 
 @dataclass(frozen=True)

@@ -118,7 +118,7 @@ class Reproduction:
             from agentgym_rl.engine.run.sweep import expand
         target = find(name)
         expanded = expand([*target.overrides, *changes])
-        if others := sorted({word.partition("=")[0] for own, _ in expanded for word in own} - {"seed"}):
+        if others := sorted({word.partition("=")[0] for swept, _ in expanded for word in swept} - {"seed"}):
             raise ValueError(f"reproduce sweeps over seeds only, not over {', '.join(others)}; give it one value")
         planned = tuple(Resolved(load(words)) for _, words in expanded)
         return cls(target, tuple(changes), planned, out or Path("reproductions") / name)
@@ -133,9 +133,9 @@ class Reproduction:
         """Settings of one's own that may change what is learned, in place of the published ones."""
         from agentgym_rl.engine.recipe.compose import identity, load
 
-        own = self.planned[0].config
-        theirs = load([*self.target.overrides, f"seed={own.seed}"])
-        old, new = (dict(flat(yaml.safe_load(identity(config)))) for config in (theirs, own))
+        ours = self.planned[0].config
+        theirs = load([*self.target.overrides, f"seed={ours.seed}"])
+        old, new = (dict(flat(yaml.safe_load(identity(config)))) for config in (theirs, ours))
         return tuple(f"{key}={new.get(key)}" for key in {**old, **new} if old.get(key) != new.get(key))
 
     @cached_property
@@ -187,9 +187,9 @@ class Reproduction:
         """
         for words in self.commands:
             run_command([sys.executable, "-m", "agentgym_rl.cli", *words], quiet)
-        found = self.result()
-        found.write(self.out)
-        return found
+        reproduced = self.result()
+        reproduced.write(self.out)
+        return reproduced
 
     def result(self) -> Reproduced:
         """What the finished runs and evaluations amount to. Raises FileNotFoundError: one is not finished."""
@@ -205,7 +205,7 @@ class Reproduction:
             source=target.arm.source,
             published_seeds=target.protocol.seeds,
             changed=self.changed,
-            lines=tuple(line for weights, found in evaluated.items() for line in self._lines(weights, found)),
+            lines=tuple(line for weights, by_seed in evaluated.items() for line in self._lines(weights, by_seed)),
             cost=_cost(self.runs.values()),
             commits=tuple(dict.fromkeys(run["versions"]["git"] for run in summaries if "git" in run["versions"])),
             code=tuple(dict.fromkeys(run["code"] for run in summaries if "code" in run)),
@@ -216,9 +216,9 @@ class Reproduction:
     def _lines(self, weights: str, evaluated: Mapping[int, results.Result]) -> Iterator[Line]:
         for env, published in self.target.arm.values.items():
             measure = self.target.protocol.measure(env)
-            found = {seed: own for seed, own in evaluated.items() if env in own.by_env}
-            if found:
-                yield _line(env, weights, measure, published, found)
+            with_env = {seed: result for seed, result in evaluated.items() if env in result.by_env}
+            if with_env:
+                yield _line(env, weights, measure, published, with_env)
 
 
 def reproduce(name: str, *changes: str, out: Path | None = None, quiet: bool = False) -> Reproduced:
@@ -231,17 +231,18 @@ def reproduce(name: str, *changes: str, out: Path | None = None, quiet: bool = F
             :meth:`Reproduction.check`.
         RuntimeError, KeyboardInterrupt: see :meth:`Reproduction.run`.
     """
-    found = Reproduction.of(name, changes, out)
-    found.check()
-    return found.run(quiet)
+    reproduction = Reproduction.of(name, changes, out)
+    reproduction.check()
+    return reproduction.run(quiet)
 
 
-def _line(env: str, weights: str, measure: str, published: float, found: Mapping[int, results.Result]) -> Line:
-    scores: dict[int, Measure] = {seed: getattr(own.envs()[env], measure) for seed, own in found.items()}
+def _line(env: str, weights: str, measure: str, published: float, evaluated: Mapping[int, results.Result]) -> Line:
+    scores: dict[int, Measure] = {seed: getattr(result.envs()[env], measure) for seed, result in evaluated.items()}
     by_seed = {seed: 100 * score.value for seed, score in scores.items()}
     if len(scores) > 1:
         panels = [
-            (Panel.of(scores[seed].value, scores[seed].n, _by_task(own, env, measure)),) for seed, own in found.items()
+            (Panel.of(scores[seed].value, scores[seed].n, _by_task(result, env, measure)),)
+            for seed, result in evaluated.items()
         ]
         interval, over = crossed([score.value for score in scores.values()], shared(panels)), "seeds and tasks"
     else:
@@ -250,10 +251,10 @@ def _line(env: str, weights: str, measure: str, published: float, found: Mapping
     return Line(env, weights, measure, published, fmean(by_seed.values()), (low, high), over, by_seed)
 
 
-def _by_task(found: results.Result, env: str, measure: str) -> list[float | None]:
+def _by_task(result: results.Result, env: str, measure: str) -> list[float | None]:
     """Mean over the samples of each task that count."""
-    samples = [[value for value in getattr(outcome, measure) if value is not None] for outcome in found.by_env[env]]
-    return [fmean(own) if own else None for own in samples]
+    samples = [[value for value in getattr(outcome, measure) if value is not None] for outcome in result.by_env[env]]
+    return [fmean(values) if values else None for values in samples]
 
 
 def _cost(folders: Iterable[Path]) -> Cost:
@@ -262,9 +263,9 @@ def _cost(folders: Iterable[Path]) -> Cost:
     for folder in folders:
         summary, state = (json_object(folder / name) for name in ("summary.json", "state.json"))
         engine = yaml.safe_load((folder / "config.yaml").read_text(encoding="utf-8"))["engine"]
-        own = engine["rollout_workers"] if engine["mode"] == "separate_async" else 0
+        rollout_workers = engine["rollout_workers"] if engine["mode"] == "separate_async" else 0
         hours = sum(stage["wall_s"] for stage in summary["stages"]) / 3600
-        hours *= (engine["workers"] + own) * engine["nodes"]
+        hours *= (engine["workers"] + rollout_workers) * engine["nodes"]
         gpu, cpu = (gpu, cpu + hours) if engine["device"] == "cpu" else (gpu + hours, cpu)
         episodes, tokens = episodes + state["episodes"], tokens + state["tokens"]
     return Cost(gpu, cpu, episodes, tokens)

@@ -110,7 +110,7 @@ def read(arguments: list[str], kind: type[R] = EvalRequest) -> R:  # type: ignor
         ValueError: a text is not KEY=VALUE, a key is unknown, missing or given twice, or a value is of the wrong type.
     """
     config: DictConfig = OmegaConf.structured(kind)
-    given: set[str] = set()
+    keys: set[str] = set()
     for text in arguments:
         key, equals, value = text.partition("=")
         if not equals:
@@ -118,9 +118,9 @@ def read(arguments: list[str], kind: type[R] = EvalRequest) -> R:  # type: ignor
         _check(key, kind)
         if not value:
             raise ValueError(f"{key}= is empty; give a value, or leave it out")
-        if key in given:
+        if key in keys:
             raise ValueError(f"{key}= is given twice")
-        given.add(key)
+        keys.add(key)
         if key in _LISTS and not value.startswith("["):
             text = f"{key}=[{value}]"
         _merge(config, f"{key}={value}", OmegaConf.from_dotlist([text]))
@@ -141,12 +141,12 @@ def of(values: Mapping[str, Any], kind: type[R] = EvalRequest) -> R:  # type: ig
     return _whole(config, kind)
 
 
-def _merge(config: DictConfig, said: str, given: Any) -> None:
+def _merge(config: DictConfig, text: str, override: Any) -> None:
     try:
-        config.merge_with(given)
+        config.merge_with(override)
     except OmegaConfBaseException as error:
         raise ValueError(
-            refused(str(error), said.partition("=")[0]) or f"{said}: {str(error).splitlines()[0]}"
+            refused(str(error), text.partition("=")[0]) or f"{text}: {str(error).splitlines()[0]}"
         ) from error
 
 

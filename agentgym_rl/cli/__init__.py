@@ -68,8 +68,8 @@ def _errors(ctx: Any) -> Iterator[None]:
 def _usage(error: Any, ctx: Any) -> str:
     """What is wrong with an option or argument, with its value, which pydantic tells apart from its message."""
     text = " ".join(error.format_message().split()).rstrip(".").replace("Value error, ", "")
-    given = re.search(r"input_value=(.*), input_type", str(error.__cause__))
-    value = f", not {given[1]}" if given and given[1] not in text else ""
+    match = re.search(r"input_value=(.*), input_type", str(error.__cause__))
+    value = f", not {match[1]}" if match and match[1] not in text else ""
     return f"{text}{value}; see {(error.ctx or ctx).command_path} --help"
 
 
@@ -78,8 +78,8 @@ def _sentence(error: Exception) -> str:
     if not isinstance(error, OSError) or error.strerror is None:
         return str(error) or type(error).__name__
     where = "" if error.filename is None else f"{error.filename}: "
-    said = "a file, not a folder" if isinstance(error, FileExistsError) else error.strerror
-    return where + said[:1].lower() + said[1:]
+    reason = "a file, not a folder" if isinstance(error, FileExistsError) else error.strerror
+    return where + reason[:1].lower() + reason[1:]
 
 
 app = typer.Typer(

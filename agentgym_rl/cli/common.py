@@ -79,8 +79,8 @@ def place(kind: str | None, address: str | None, token_env: str | None) -> EnvHo
         ValueError: an option is out of range.
         MissingExtra: the host needs a package that is not installed.
     """
-    given = {"kind": kind, "address": address, "token_env": token_env}
-    return open_host(HostSettings.of({key: value for key, value in given.items() if value is not None}))
+    options = {"kind": kind, "address": address, "token_env": token_env}
+    return open_host(HostSettings.of({key: value for key, value in options.items() if value is not None}))
 
 
 def env_options(env: str, pairs: list[str] | None, style: str | None = None) -> dict[str, Any]:

@@ -87,7 +87,7 @@ def command(
     table = Table(box=None, header_style="bold", pad_edge=False)
     for name in ("file", "row", "task", "step", "panel", "ending", "solved", "reward", "turns", "tokens"):
         table.add_column(name, justify="right" if name in ("row", "step", "reward", "turns", "tokens") else "left")
-    said: list[tuple[Summary, list[Hit]]] = []
+    matches: list[tuple[Summary, list[Hit]]] = []
     for summary in summaries[: limit or 50]:
         tokens = summary.prompt_tokens + summary.response_tokens
         panel_of = " ".join(filter(None, (summary.panel or summary.split, summary.decoding)))
@@ -107,11 +107,11 @@ def command(
         )
         table.add_row(*(Text(str(cell)) for cell in cells))
         if grep is not None:
-            said.append((summary, hits(store.open(summary), grep, within)))
+            matches.append((summary, hits(store.open(summary), grep, within)))
     screen = console()
     screen.print(table)
-    for summary, found in said:
-        for hit in found:
+    for summary, in_episode in matches:
+        for hit in in_episode:
             say(screen, f"{summary.file}/{summary.row} turn {hit.turn} {hit.field}: {hit.excerpt}")
     shown = min(len(summaries), limit or 50)
     of = "" if shown == len(summaries) else f" (the first {shown} are shown; --limit shows more)"

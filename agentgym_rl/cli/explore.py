@@ -33,8 +33,8 @@ def command(
         explored = prepared.run()
     if as_json:
         counts = {name: explored.counts[name] for name in ("rollouts", "ideas")}
-        found = {"out": prepared.out, "tasks": len(explored.lines), **counts, "refused": explored.refused}
-        common.print_json(found)
+        report = {"out": prepared.out, "tasks": len(explored.lines), **counts, "refused": explored.refused}
+        common.print_json(report)
         return
     _tell(prepared, explored)
 

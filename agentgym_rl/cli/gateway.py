@@ -53,8 +53,8 @@ def command(
     async def serve() -> None:
         try:
             async with Gateway(host, port, sessions, service.open) as gateway:
-                told = f"; its key is {key}" if key_env is None else ""
-                typer.secho(f"{policy} at {gateway.url}{told}; POST /sessions opens one. Ctrl-C stops.", err=True)
+                note = f"; its key is {key}" if key_env is None else ""
+                typer.secho(f"{policy} at {gateway.url}{note}; POST /sessions opens one. Ctrl-C stops.", err=True)
                 await gateway.ended()
         finally:
             await service.close()

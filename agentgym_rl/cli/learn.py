@@ -34,12 +34,12 @@ def command(
     with common.resumable(practice.out), common.phases("learning") as progress:
         practice.learner.progress = progress
         learned = practice.run()
-    found = {} if request.validation is None else _validated(practice)
+    validated = {} if request.validation is None else _validated(practice)
     if as_json:
-        results = {name: result.to_dict() for name, result in found.items()}
+        results = {name: result.to_dict() for name, result in validated.items()}
         common.print_json({"out": practice.out, "digest": learned.playbook.digest, **learned.to_dict(), **results})
         return
-    _tell(practice, learned, found)
+    _tell(practice, learned, validated)
 
 
 def _validated(practice: Practice) -> dict[str, Result]:
@@ -50,7 +50,7 @@ def _validated(practice: Practice) -> dict[str, Result]:
     return results
 
 
-def _tell(practice: Practice, learned: Learned, found: dict[str, Result]) -> None:
+def _tell(practice: Practice, learned: Learned, validated: dict[str, Result]) -> None:
     from agentgym_rl.eval.evaluation.comparison import compare
     from agentgym_rl.eval.evaluation.tables import comparison_tables
     from agentgym_rl.eval.practice.learn import FLAT_STEPS, NAME
@@ -60,11 +60,13 @@ def _tell(practice: Practice, learned: Learned, found: dict[str, Result]) -> Non
     common.say(screen, f"solved by step: {solved}")
     if learned.flat == FLAT_STEPS:
         common.say(screen, f"ended: no group of the last {FLAT_STEPS} steps had both outcomes; give other tasks")
-    told = {name: number for name, number in learned.counts.items() if number and name not in ("groups", "mixed")}
+    operations = {name: number for name, number in learned.counts.items() if number and name not in ("groups", "mixed")}
     mixed, groups = learned.counts["mixed"], learned.counts["groups"]
-    common.say(screen, f"{mixed} of {groups} groups asked about; {common.counts(told) or 'no operation'}")
-    if found:
-        for table in comparison_tables(compare(found["without"], found["with"]), "without", "with the playbook"):
+    common.say(screen, f"{mixed} of {groups} groups asked about; {common.counts(operations) or 'no operation'}")
+    if validated:
+        for table in comparison_tables(
+            compare(validated["without"], validated["with"]), "without", "with the playbook"
+        ):
             screen.print(table)
     for line in spent(practice.models):
         common.say(screen, line)

@@ -46,8 +46,8 @@ def run_all(overrides: Sequence[str], console: Console, show: bool) -> int:
     again = f"agentgym-rl train -m {shlex.join(overrides)}"
     finished: list[Path] = []
     failed: list[tuple[int, Job, str]] = []
-    left = sum(job.standing != "finished" for job in listed)
-    with Session(several=left > 1) as session:
+    unfinished = sum(job.standing != "finished" for job in listed)
+    with Session(several=unfinished > 1) as session:
         for number, job in enumerate(listed, start=1):
             title = f"job {number}/{len(listed)}: {job.label}"
             if job.standing == "finished":

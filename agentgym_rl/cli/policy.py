@@ -41,15 +41,15 @@ def fetched(name: str) -> str:
         return pretrained.local(name, show)
 
 
-def rules_for(policy: str, **given: Any) -> Rules:
-    """The rules of a policy's episodes: those its weights were trained by, or the defaults; what is given goes before.
+def rules_for(policy: str, **changes: Any) -> Rules:
+    """The rules of a policy's episodes: those its weights were trained by, else the defaults, with changes.
 
     Raises:
         FileNotFoundError, ValueError, MissingExtra: see :func:`folder_of`.
     """
     from agentgym_rl.eval.evaluation.rules import Rules
 
-    return (rules_of(folder_of(policy, fetched)) or Rules()).but(**given)
+    return (rules_of(folder_of(policy, fetched)) or Rules()).but(**changes)
 
 
 def spent(models: Iterable[Policy]) -> Iterator[str]:

@@ -81,22 +81,22 @@ def folders(places: Sequence[str]) -> list[Path]:
     """Folders of runs with W&B's files. Raises FileNotFoundError: a place does not exist or holds no such run."""
     from agentgym_rl.eval.comparison.runs import folders_of
 
-    found: list[Path] = []
+    runs: list[Path] = []
     for place in places:
-        given, _ = folders_of(place)
-        runs_inside = [folder for root in given for folder in (root, *sorted(root.glob("*"))) if starts(folder)]
+        roots, _ = folders_of(place)
+        runs_inside = [folder for root in roots for folder in (root, *sorted(root.glob("*"))) if starts(folder)]
         if not runs_inside:
             raise FileNotFoundError(
                 f"{place} has no W&B files (wandb/offline-run-*/*.wandb); a run with logger.wandb=disabled keeps none"
             )
-        found += runs_inside
-    return list({folder.resolve(): folder for folder in found}.values())
+        runs += runs_inside
+    return list({folder.resolve(): folder for folder in runs}.values())
 
 
 def starts(run: Path) -> list[Start]:
     """The starts of a run, oldest first; a resumed run has several."""
-    found = [Start(run, file.parent) for file in run.glob("wandb/*run-*-*/run-*.wandb")]
-    return sorted(found, key=lambda start: start.time_and_id)
+    files = run.glob("wandb/*run-*-*/run-*.wandb")
+    return sorted((Start(run, file.parent) for file in files), key=lambda start: start.time_and_id)
 
 
 def server() -> str:
@@ -144,12 +144,12 @@ def _in_netrc(host: str) -> bool:
     return any(netrc.netrc(file).authenticators(host) is not None for file in files)
 
 
-def _listing(found: Sequence[Start], chosen: Sequence[Start]) -> Table:
+def _listing(all_starts: Sequence[Start], chosen: Sequence[Start]) -> Table:
     from rich.table import Table
     from rich.text import Text
 
     table = Table("run", "id", "started", "state")
-    for start in found:
+    for start in all_starts:
         state = "to upload" if start in chosen else "uploaded" if start.uploaded else "was online"
         time, run_id = start.time_and_id
         table.add_row(*(Text(cell) for cell in (str(start.run), run_id, time, state)))

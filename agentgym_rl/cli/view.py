@@ -65,7 +65,7 @@ def _several(places: Sequence[str]) -> list[Path]:
 
     places_found = [folders_of(place) for place in places]
     runs = list({path.resolve(): path for _, inside in places_found for path in inside}.values())
-    folders = [folder for own, _ in places_found for folder in own]
+    folders = [folder for roots, _ in places_found for folder in roots]
     if len(folders) == 1 and (runs == folders or not runs):
         return []
     if not runs:

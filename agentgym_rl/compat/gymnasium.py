@@ -86,15 +86,15 @@ class TextGym(gymnasium.Env):  # type: ignore[misc]
             EnvError: the environment failed.
         """
         super().reset(seed=seed)
-        given = dict(options or {})
+        rest = dict(options or {})
         drawn = self.indices[int(self.np_random.integers(len(self.indices)))]
-        task = given.pop("task", None) or Task(self.session.spec.name, drawn)
-        if given:
-            raise ValueError(f"reset has no option {min(given)!r}; its option is 'task'")
+        task = rest.pop("task", None) or Task(self.session.spec.name, drawn)
+        if rest:
+            raise ValueError(f"reset has no option {min(rest)!r}; its option is 'task'")
         self._turns = 0
         self._seen = self.session.reset(task)
-        told = {"task": str(task), "goal": self.session.goal(task), "instruction": self.session.instruction}
-        return self._seen, told | self._actions()
+        info = {"task": str(task), "goal": self.session.goal(task), "instruction": self.session.instruction}
+        return self._seen, info | self._actions()
 
     def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
         """Carry out a command.
@@ -144,8 +144,8 @@ class GymnasiumEnv(BlockingEnv):
         text, raw, terminated, truncated, info = self._env.step(action)
         reward = min(max(float(raw) / self.best, 0.0), self._left)
         self._left -= reward
-        told = {"raw_reward": float(raw), "invalid": bool(info.get("invalid", False))}
-        return Step(Observation(text, _listed(info)), reward, bool(terminated), bool(truncated), told)
+        facts = {"raw_reward": float(raw), "invalid": bool(info.get("invalid", False))}
+        return Step(Observation(text, _listed(info)), reward, bool(terminated), bool(truncated), facts)
 
     def _close_blocking(self) -> None:
         env, self._env = self._env, None

@@ -91,8 +91,8 @@ def environment_factory(name: str, **options: Any) -> type[ToolEnv]:
     """
     tools = make(name, **options).spec.tools or (ACT,)
     members = {tool.name: _method(tool) for tool in tools}
-    if taken := {member for member in members if member in vars(ToolEnv) or member.startswith("_")}:
-        raise ValueError(f"{name} has a tool {min(taken)!r}, a name that TRL reserves")
+    if reserved := {member for member in members if member in vars(ToolEnv) or member.startswith("_")}:
+        raise ValueError(f"{name} has a tool {min(reserved)!r}, a name that TRL reserves")
     return type(name, (ToolEnv,), {**members, "_name": name, "_options": options, "__doc__": ToolEnv.__doc__})
 
 
@@ -105,16 +105,16 @@ def rows(name: str, split: str, **options: Any) -> list[dict[str, Any]]:
     """
     env = make(name, **options)
     indices = env.spec.indices(split)
-    told = f"{env.instruction}\n\nAct by calling the tools.\n\n"
-    prompt = [{"role": "user", "content": told}]
+    instruction = f"{env.instruction}\n\nAct by calling the tools.\n\n"
+    prompt = [{"role": "user", "content": instruction}]
     return [{"prompt": prompt, "item_id": str(Task(name, index)), "environment": name} for index in indices]
 
 
 def _method(tool: Tool) -> Callable[..., str]:
     """A method with the signature and the docstring from which transformers makes the schema of a tool."""
 
-    def method(self: ToolEnv, *given: Any, **named: Any) -> str:
-        arguments = signature.bind(self, *given, **named).arguments
+    def method(self: ToolEnv, *positional: Any, **named: Any) -> str:
+        arguments = signature.bind(self, *positional, **named).arguments
         left_out = {name for name in tool.optional if arguments.get(name) is None}
         return self._call(tool, {name: arguments[name] for name in tool.parameters if name not in left_out})
 

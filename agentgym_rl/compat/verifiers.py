@@ -73,12 +73,13 @@ class AgentGymTaskset(vf.Taskset[AgentGymTask, Config]):  # type: ignore[misc]
         indices = spec.indices(config.split)
         if spec.prompt is not None:
             raise ValueError(f"style={config.style} has no instruction to begin with; choose agentgym or compact")
-        told = opening(spec, config.style, config.action_format)[0]["content"]
+        system_prompt = opening(spec, config.style, config.action_format)[0]["content"]
         same = {key: getattr(config, key) for key in ("env", "style", "action_format", "max_turns", "options")}
         for index in indices:
             item_id = str(OurTask(config.env, index))
             yield AgentGymTask(
-                Data(id=item_id, name=item_id, item_id=item_id, prompt=None, system_prompt=told, **same), config.task
+                Data(id=item_id, name=item_id, item_id=item_id, prompt=None, system_prompt=system_prompt, **same),
+                config.task,
             )
 
 
@@ -104,9 +105,9 @@ class AgentGymEnv(vf.Env[EnvConfig]):  # type: ignore[misc]
         try:
             first = await env.reset(OurTask.parse(data.item_id))
             async with agents.agent.interaction(task) as interaction:
-                said = await interaction.turn(first.text)
-                while not said.terminated:
-                    action = parse(said.last_reply)
+                turn = await interaction.turn(first.text)
+                while not turn.terminated:
+                    action = parse(turn.last_reply)
                     if isinstance(action, InvalidAction):
                         step = Step(Observation(action.observation), 0.0, terminated=False)
                     else:
@@ -114,7 +115,7 @@ class AgentGymEnv(vf.Env[EnvConfig]):  # type: ignore[misc]
                     total, turns = total + step.reward, turns + 1
                     if step.done or turns >= limit:
                         break
-                    said = await interaction.turn(step.observation.text)
+                    turn = await interaction.turn(step.observation.text)
         finally:
             await env.close()
         interaction.trace.record_reward("reward", total)

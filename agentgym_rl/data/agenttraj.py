@@ -53,8 +53,8 @@ class Trajectory:
                     "optional system message human and gpt take turns"
                 )
             if (role == "assistant") != isinstance(loss, bool):
-                wanted = "true or false" if role == "assistant" else "null"
-                raise ValueError(f"message {number} from {SENDERS[role]!r} has loss {json.dumps(loss)}, not {wanted}")
+                allowed = "true or false" if role == "assistant" else "null"
+                raise ValueError(f"message {number} from {SENDERS[role]!r} has loss {json.dumps(loss)}, not {allowed}")
             expected = "assistant" if role == "user" else "user"
 
     @classmethod
@@ -64,12 +64,12 @@ class Trajectory:
         What follows the last response is left out: it is not trained on, and the published files end with a response.
         """
         last = max((at for at, message in enumerate(messages) if message["role"] == "assistant"), default=0)
-        kept = tuple(messages[: last + 1])
+        conversation = tuple(messages[: last + 1])
         loss = tuple(
             at >= start and bool(message["content"].strip()) if message["role"] == "assistant" else None
-            for at, message in enumerate(kept)
+            for at, message in enumerate(conversation)
         )
-        return cls(item_id, kept, loss)
+        return cls(item_id, conversation, loss)
 
     @property
     def first_trained(self) -> int:
@@ -110,7 +110,8 @@ def of_env(path: str | Path, env: str) -> list[Trajectory]:
     """
     trajectories = read(path)
     envs = [
-        found[0] if (found := item_ids.read(trajectory.item_id)) else trajectory.item_id for trajectory in trajectories
+        parsed[0] if (parsed := item_ids.read(trajectory.item_id)) else trajectory.item_id
+        for trajectory in trajectories
     ]
     chosen = [candidate for candidate, name in zip(trajectories, envs, strict=True) if name == env]
     if not chosen:
@@ -175,5 +176,5 @@ def _plain(text: str) -> str:
 
 
 def _item_id(entry: Any) -> str:
-    given = entries.item_id(entry)
-    return str(entries.field(entry if given is None else {"item_id": given}, "item_id", str, "the entry"))
+    item_id = entries.item_id(entry)
+    return str(entries.field(entry if item_id is None else {"item_id": item_id}, "item_id", str, "the entry"))

@@ -83,12 +83,12 @@ def _records(entry: Any, env: str | None) -> list[Record]:
     return [_inferred(agenttraj.decode(entry if task is None else {**entry, "item_id": task}), reward, success)]
 
 
-def _item_id(given: Any, env: str | None) -> Any:
-    if not isinstance(given, int):
-        return given
+def _item_id(item_id: Any, env: str | None) -> Any:
+    if not isinstance(item_id, int):
+        return item_id
     if env is None:
-        raise ValueError(f"the task is {given}, a number that does not say of which environment: add --env NAME")
-    return f"{env}_{given}"
+        raise ValueError(f"the task is {item_id}, a number that does not say of which environment: add --env NAME")
+    return f"{env}_{item_id}"
 
 
 def _inferred(trajectory: Trajectory, reward: float | None, success: bool | None) -> Record:
@@ -187,8 +187,8 @@ def preference_file(path: Path, records: Sequence[Record]) -> None:
             raise ValueError(f"{record.trajectory.item_id} has no reward; pairs need one")
         by_task[record.trajectory.item_id].append(record)
     pairs = []
-    for item_id, own in by_task.items():
-        ranked = sorted(own, key=_reward)
+    for item_id, attempts in by_task.items():
+        ranked = sorted(attempts, key=_reward)
         worst, best = ranked[0], ranked[-1]
         start = best.trajectory.first_trained
         good, bad = (agenttraj.encode(record.trajectory)["conversations"] for record in (best, worst))

@@ -60,10 +60,10 @@ def item_id(entry: Any) -> Any:
 
 def reward(entry: Mapping[str, Any]) -> float | None:
     """The reward of an entry, None where it has none. Raises ValueError: it is no finite number."""
-    given = entry.get("reward")
-    if given is None or (isinstance(given, int | float) and abs(given) <= float_info.max):
-        return given
-    raise ValueError(f"'reward' is {given!r}, expected a number")
+    value = entry.get("reward")
+    if value is None or (isinstance(value, int | float) and abs(value) <= float_info.max):
+        return value
+    raise ValueError(f"'reward' is {value!r}, expected a number")
 
 
 def success(entry: Mapping[str, Any]) -> bool | None:
@@ -108,19 +108,19 @@ def _response(value: dict[str, Any], where: str) -> str:
     if not calls:
         text = _content(value, where)
     else:
-        said = "" if value.get(given(value, "value", "content")) is None else _content(value, where)
-        text = _whole(_call(calls, said, where), f"the call of {where}")
+        content = "" if value.get(given(value, "value", "content")) is None else _content(value, where)
+        text = _whole(_call(calls, content, where), f"the call of {where}")
     if not value.get(reasoning):
         return text
     return f"<think>\n{field(value, reasoning, str, where)}\n{END_OF_THINKING}\n\n{text}"
 
 
-def _call(calls: Any, said: str, where: str) -> str:
+def _call(calls: Any, content: str, where: str) -> str:
     try:
         call = call_of(calls)
     except BadCall as error:
         raise ValueError(f"the call of {where}: {error}") from error
-    return str(Call(call.name, call.arguments, "\n".join(filter(None, (said, call.thought)))))
+    return str(Call(call.name, call.arguments, "\n".join(filter(None, (content, call.thought)))))
 
 
 def _loss(value: dict[str, Any], where: str) -> bool | None:

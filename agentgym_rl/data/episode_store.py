@@ -127,7 +127,7 @@ class EpisodeStore:
             path: (stamp, self._seen[path][1] if self._seen.get(path, (None,))[0] == stamp else _listing(path))
             for path, stamp in stamps.items()
         }
-        self.files = {name: own[0].with_name(f"{name}{ENDING}") for name, own in parts.items()}
+        self.files = {name: paths[0].with_name(f"{name}{ENDING}") for name, paths in parts.items()}
         self._parts, self._whole = parts, None
         return True
 
@@ -136,7 +136,7 @@ class EpisodeStore:
         """Every summary, one column a field of :class:`Summary`; sorted by file and row."""
         if self._whole is None:
             pyarrow, _ = packages()
-            files = [_placed(name, [self._seen[part][1] for part in own]) for name, own in self._parts.items()]
+            files = [_placed(name, [self._seen[part][1] for part in paths]) for name, paths in self._parts.items()]
             self._whole = pyarrow.concat_tables(files).combine_chunks()
         return self._whole
 
@@ -266,8 +266,8 @@ def _placed(name: str, listings: Sequence[Table]) -> Table:
 def _schema() -> Any:
     pyarrow, _ = packages()
     kinds = {"str": pyarrow.string(), "bool": pyarrow.bool_(), "int": pyarrow.int32(), "float": pyarrow.float64()}
-    own = {field.name: kinds[str(field.type).removesuffix(" | None")] for field in fields(Summary)}
-    return pyarrow.schema(list((own | {"seed": pyarrow.int64()}).items()))
+    columns = {field.name: kinds[str(field.type).removesuffix(" | None")] for field in fields(Summary)}
+    return pyarrow.schema(list((columns | {"seed": pyarrow.int64()}).items()))
 
 
 def _table(summaries: Sequence[Summary]) -> Table:

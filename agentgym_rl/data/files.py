@@ -20,8 +20,8 @@ _ON_HUB = re.compile(r"[\w.-]+/[\w.-]+:.+")
 
 def user_cache() -> Path:
     """``AGENTGYM_RL_CACHE``, else ``agentgym-rl`` in ``XDG_CACHE_HOME``, by default ``~/.cache``."""
-    given, base = os.environ.get("AGENTGYM_RL_CACHE"), os.environ.get("XDG_CACHE_HOME")
-    return Path(given) if given else Path(base or Path.home() / ".cache") / "agentgym-rl"
+    cache, base = os.environ.get("AGENTGYM_RL_CACHE"), os.environ.get("XDG_CACHE_HOME")
+    return Path(cache) if cache else Path(base or Path.home() / ".cache") / "agentgym-rl"
 
 
 def write_text(path: str | Path, text: str) -> None:

@@ -192,6 +192,6 @@ def _shuffled(size: int, rng: random.Random) -> Iterator[int]:
     """``range(size)`` in random order, drawn lazily: memory grows with what is drawn, not with ``size``."""
     moved: dict[int, int] = {}
     for position in range(size):
-        other = rng.randrange(position, size)
-        yield moved.get(other, other)
-        moved[other] = moved.pop(position, position)
+        drawn = rng.randrange(position, size)
+        yield moved.get(drawn, drawn)
+        moved[drawn] = moved.pop(position, position)

@@ -115,7 +115,7 @@ class EnvClient(BaseEnvClient):
 def _start(remote: RemoteEnv, action_format: ActionFormat) -> tuple[ConversationMessage, ...]:
     speakers = {"user": "human", "assistant": "gpt"}
     messages = opening(remote.spec, remote.style, action_format)
-    return tuple(message(speakers[said["role"]], said["content"], trained=False) for said in messages)
+    return tuple(message(speakers[entry["role"]], entry["content"], trained=False) for entry in messages)
 
 
 _OPEN: set[RemoteEnv] = set()

@@ -137,11 +137,11 @@ class Evaluator(BaseAgentEnvController):
 
 
 def _of_each(idxs: Indices) -> list[Sequence[int]]:
-    whole = [idx for idx in idxs if isinstance(idx, int)]
+    tasks = [idx for idx in idxs if isinstance(idx, int)]
     lists = [idx for idx in idxs if not isinstance(idx, int)]
-    if whole and lists:
+    if tasks and lists:
         raise ValueError("idxs mixes tasks and lists of tasks; give one or the other")
-    return lists or [whole]
+    return lists or [tasks]
 
 
 def _run_episode(agent: Speaker, client: BaseEnvClient, idx: int, max_rounds: int | None) -> ExperienceOutput:
