@@ -425,6 +425,7 @@ def test_settings_are_read_from_a_mapping(tmp_path, monkeypatch):
         ({"function": "agent"}, "is neither module:function nor file.py:function"),
         ({"function": "json:nothing"}, "cannot be imported"),
         ({"command": ["true"], "memory_mb": 0}, "harness.memory_mb is 0"),
+        ({"command": ["true"], "concurrency": 0}, "harness.concurrency is 0"),
         ({"command": ["true"], "grade_file": "a", "grade_command": ["true"]}, "are both given"),
     ],
 )
@@ -441,6 +442,7 @@ def test_wrong_settings_are_told(rules, said):
         ({"command": "'ls"}, "which no shell reads: No closing quotation"),
         ({"function": 3}, "harness.function is 3; give a text"),
         ({"command": "ls", "memory_mb": "1G"}, "harness.memory_mb is '1G'; give a whole number"),
+        ({"command": "ls", "concurrency": None}, "harness.concurrency is None; give a whole number"),
         ({"command": "ls", "max_tokens": 2.5}, "harness.max_tokens is 2.5; give a whole number"),
         ({"command": "ls", "grade_seconds": False}, "harness.grade_seconds is False; give a number"),
         ({"command": "ls", "grade_file": 2}, "harness.grade_file is 2; give a text"),

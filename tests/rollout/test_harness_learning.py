@@ -1,5 +1,6 @@
 """Algorithms learn from a program that plays an environment's tasks as from the environment itself."""
 
+import asyncio
 import json
 
 import pytest
@@ -10,6 +11,10 @@ from agentgym_rl.algorithms.base import Rollout
 from agentgym_rl.algorithms.curriculum.stepwise import Stepwise, StepwiseConfig
 from agentgym_rl.algorithms.gigpo import GiGPO, GiGPOConfig
 from agentgym_rl.data.episode import Ending
+from agentgym_rl.envs import make
+from agentgym_rl.envs.core import Task
+from agentgym_rl.rollout.harness import training
+from agentgym_rl.rollout.settings import RolloutSettings
 from agentgym_rl.rollout.supervised import Example
 
 pytestmark = pytest.mark.usefixtures("toys")
@@ -104,3 +109,28 @@ def test_the_limit_of_a_curriculum_is_an_error_that_the_program_sees(played, tmp
             assert episode.reward == (ending is Ending.TERMINATED)
         assert seen.exists() == (ending is Ending.TURN_LIMIT)
         seen.unlink(missing_ok=True)
+
+
+@pytest.mark.parametrize("most", [1, 3])
+def test_no_more_programs_run_at_once_than_allowed(monkeypatch, most):
+    running, seen = set(), []
+
+    async def program(harness, work, *_):
+        running.add(work.sample)
+        seen.append(len(running))
+        await asyncio.sleep(0.01)
+        running.remove(work.sample)
+
+    monkeypatch.setattr(training, "run_harness", program)
+    rules = {"command": ["true"], "concurrency": most}
+
+    async def play():
+        task, settings = Task("maze", 30), RolloutSettings()
+        episodes = [
+            training.run_in_training(rules, lambda: make("maze"), task, {}, settings, 6, sample, "")
+            for sample in range(5)
+        ]
+        await asyncio.gather(*episodes)
+
+    asyncio.run(play())
+    assert len(seen) == 5 and max(seen) == most

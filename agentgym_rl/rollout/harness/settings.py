@@ -32,6 +32,8 @@ class Harness:
     function: str = ""
     """``module:function`` or ``file.py:function`` in its place: called with the task (a mapping), the base URL and the
     key. A number that it returns is the reward."""
+    concurrency: int = 64
+    """Most programs that an agent-loop process runs at once; other episodes wait."""
     memory_mb: int | None = None
     """Most MiB of data of each process of the harness (Linux: ``ulimit -d``)."""
     max_tokens: int | None = None
@@ -54,7 +56,7 @@ class Harness:
         graders = [name for name in ("grade_function", "grade_command", "grade_file") if getattr(self, name)]
         if len(graders) > 1:
             raise ValueError(f"harness.{graders[0]} and harness.{graders[1]} are both given; one grades an episode")
-        for name in ("memory_mb", "max_tokens", "grade_seconds"):
+        for name in ("concurrency", "memory_mb", "max_tokens", "grade_seconds"):
             if (value := getattr(self, name)) is not None and value <= 0:
                 raise ValueError(f"harness.{name} is {value:g}; give more than 0")
         for function in filter(None, (self.function, self.grade_function)):
@@ -102,8 +104,8 @@ class Harness:
 
 WANTED = {
     "command": "a text or a list of texts", "grade_command": "a text or a list of texts", "function": "a text",
-    "grade_function": "a text", "grade_file": "a text", "memory_mb": "a whole number", "max_tokens": "a whole number",
-    "grade_seconds": "a number", "env": "a text for each variable",
+    "grade_function": "a text", "grade_file": "a text", "concurrency": "a whole number", "memory_mb": "a whole number",
+    "max_tokens": "a whole number", "grade_seconds": "a number", "env": "a text for each variable",
 }  # fmt: skip
 """What each setting takes."""
 
@@ -124,6 +126,8 @@ def _read(name: str, value: Any) -> Any:
         case "function" | "grade_function" | "grade_file", str():
             return value
         case "memory_mb" | "max_tokens", int() | None if not isinstance(value, bool):
+            return value
+        case "concurrency", int() if not isinstance(value, bool):
             return value
         case "grade_seconds", _ if _is_number(value):
             return value

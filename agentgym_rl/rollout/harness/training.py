@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
@@ -19,6 +20,8 @@ from agentgym_rl.rollout.settings import RolloutSettings
 
 gateways = PerLoop(SharedGateway)
 """One for all episodes of an event loop."""
+places: PerLoop[dict[int, asyncio.Semaphore]] = PerLoop(dict)
+"""Of an event loop, by how many programs it may run at once."""
 
 
 async def run_in_training(
@@ -46,5 +49,6 @@ async def run_in_training(
     """
     env = opened(make_env, task)
     work = assignment(env, task, turn_limit(env, settings, max_turns), sample, preface)
-    chat = partial(TokenChat, **model, thinking=settings.thinking)
-    return await run_harness(Harness.of(harness), work, settings, gateways.get(), chat)
+    chat, found = partial(TokenChat, **model, thinking=settings.thinking), Harness.of(harness)
+    async with places.get().setdefault(found.concurrency, asyncio.Semaphore(found.concurrency)):
+        return await run_harness(found, work, settings, gateways.get(), chat)
