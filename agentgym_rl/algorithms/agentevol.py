@@ -98,13 +98,13 @@ class AgentEvolConfig(OnlineConfig):
     def unused(self, *, off_policy: bool, environments: int) -> Mapping[str, str]:
         keys = [f"search.{key}" for key in ("exploration", "branches", "resamples")]
         unsearched = {} if self.search.calls else dict.fromkeys(keys, "algorithm.search.calls=0 does not search")
-        found = {**super().unused(off_policy=off_policy, environments=environments), **unsearched}
-        found |= within("hindsight", self.hindsight.unused())
+        reasons = {**super().unused(off_policy=off_policy, environments=environments), **unsearched}
+        reasons |= within("hindsight", self.hindsight.unused())
         if self.gate is Gate.MEAN:
-            found["gate_losses"] = "algorithm.gate=mean compares the mean"
+            reasons["gate_losses"] = "algorithm.gate=mean compares the mean"
         if not self.keep_best:
-            found |= dict.fromkeys(("gate", "gate_losses"), "algorithm.keep_best=false undoes no round")
-        return found
+            reasons |= dict.fromkeys(("gate", "gate_losses"), "algorithm.keep_best=false undoes no round")
+        return reasons
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,7 +214,7 @@ class AgentEvol(OnlineAlgorithm[AgentEvolConfig]):
         before = self.successes if self.config.accumulate else []
         seen = {(success.item_id, success.responses) for success in before}
         count: Counter[str] = Counter()
-        kept: dict[int, Success] = {}
+        successes: dict[int, Success] = {}
         for index, rollout in sorted(enumerate(rollouts), key=lambda numbered: len(numbered[1].episode.turns)):
             episode = rollout.episode
             responses = tuple(turn.response for turn in episode.turns)
@@ -222,21 +222,21 @@ class AgentEvol(OnlineAlgorithm[AgentEvolConfig]):
             if new and self.succeeded(episode):
                 seen.add((episode.item_id, responses))
                 count[episode.item_id] += 1
-                kept[index] = self._success(rollout, number, episode.reward)
-        self.successes = [*before, *(kept[index] for index in sorted(kept))]
-        metrics: Metrics = {"agentevol/kept": len(kept), "agentevol/pool": len(self.successes)}
+                successes[index] = self._success(rollout, number, episode.reward)
+        self.successes = [*before, *(successes[index] for index in sorted(successes))]
+        metrics: Metrics = {"agentevol/kept": len(successes), "agentevol/pool": len(self.successes)}
         for env in sorted({rollout.episode.env for rollout in rollouts}):
             episodes = [rollout.episode for rollout in rollouts if rollout.episode.env == env]
             solved = {episode.item_id for episode in episodes if self.succeeded(episode)}
             metrics |= {
                 f"agentevol/{env}/explored": len(episodes),
-                f"agentevol/{env}/kept": sum(success.env == env for success in kept.values()),
+                f"agentevol/{env}/kept": sum(success.env == env for success in successes.values()),
                 f"agentevol/{env}/new_tasks": len(solved - self.solved),
                 f"agentevol/{env}/tokens": sum(episode.response_tokens for episode in episodes),
                 f"agentevol/{env}/seconds": sum(episode.seconds for episode in episodes),
             }
             self.solved |= solved
-        return [rollouts[index] for index in sorted(kept)], metrics
+        return [rollouts[index] for index in sorted(successes)], metrics
 
     def relabel(self, run: Run, number: int, rollouts: Sequence[Rollout]) -> Metrics:
         """Add the failed episodes of a round that reached other goals."""
@@ -308,8 +308,13 @@ class AgentEvol(OnlineAlgorithm[AgentEvolConfig]):
             {**shallow(success), "segments": [shallow(part) for part in success.segments]} for success in self.successes
         ]
         pool = {"solved": sorted(self.solved), "successes": successes}
-        kept = {"best": self.best, "held": sorted(self.held), "goals": sorted(map(list, self.hindsight.goals))}
-        return {**kept, "explored_with": self.explored_with.to_dict(), "pool": pool}
+        return {
+            "best": self.best,
+            "held": sorted(self.held),
+            "goals": sorted(map(list, self.hindsight.goals)),
+            "explored_with": self.explored_with.to_dict(),
+            "pool": pool,
+        }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         self.best, self.held = state["best"], frozenset(state["held"])

@@ -9,6 +9,7 @@ are those of ``cloning``: it is the first stage of a run with any algorithm, and
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import cycle, islice
 from random import Random
 
 from agentgym_rl.algorithms.base import Algorithm, Metrics, Needs, Run
@@ -83,10 +84,10 @@ class Cloning(Algorithm[AlgorithmConfig]):
 
     def general(self, run: Run, number: int) -> list[Row]:
         """Rows of a pass's general conversations; each is drawn once before one is drawn again."""
-        found, share = list(run.general), self.keys.mix_share
-        Random(f"{run.seed}:general:{number}").shuffle(found)
-        wanted = round(len(run.demonstrations) * share / (1 - share)) if found else 0
-        return [row for place in range(wanted) for row in found[place % len(found)].imitation()]
+        conversations, share = list(run.general), self.keys.mix_share
+        Random(f"{run.seed}:general:{number}").shuffle(conversations)
+        count = round(len(run.demonstrations) * share / (1 - share))
+        return [row for conversation in islice(cycle(conversations), count) for row in conversation.imitation()]
 
 
 def demonstrated(run: Run) -> list[Row]:

@@ -20,8 +20,8 @@ T = TypeVar("T")
 
 def operational(default: T) -> T:
     """A field that does not change what is learned: a run resumes with another value of it."""
-    kept: T = field(default=default, metadata={"operational": True})
-    return kept
+    setting: T = field(default=default, metadata={"operational": True})
+    return setting
 
 
 @dataclass(kw_only=True)
@@ -140,5 +140,5 @@ class GroupConfig(PolicyGradientConfig):
     """Which groups are learned from, and how; see :class:`GroupsConfig`."""
 
     def unused(self, *, off_policy: bool, environments: int) -> Mapping[str, str]:
-        found = super().unused(off_policy=off_policy, environments=environments)
-        return {**found, **within("groups", self.groups.unused())}
+        reasons = super().unused(off_policy=off_policy, environments=environments)
+        return {**reasons, **within("groups", self.groups.unused())}

@@ -81,5 +81,5 @@ class CorrectionConfig:
     def unused(self, *, off_policy: bool) -> Mapping[str, str]:
         """Keys that have no effect beside the others, and why."""
         kind = self.chosen(off_policy=off_policy)
-        found = {} if kind is Correction.TIS else {"cap": f"algorithm.correction.kind={kind} cuts no weights"}
-        return found if kind in BOUNDS else {**found, "bounds": f"algorithm.correction.kind={kind} has no bounds"}
+        reasons = {} if kind is Correction.TIS else {"cap": f"algorithm.correction.kind={kind} cuts no weights"}
+        return reasons if kind in BOUNDS else {**reasons, "bounds": f"algorithm.correction.kind={kind} has no bounds"}

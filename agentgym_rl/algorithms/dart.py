@@ -76,19 +76,19 @@ class DARTConfig(GRPOConfig):
         return f"algorithm.entropy.keep={self.entropy.keep}" if self.entropy.keep < 1 else None
 
     def unused(self, *, off_policy: bool, environments: int) -> Mapping[str, str]:
-        found = {
+        reasons = {
             **super().unused(off_policy=off_policy, environments=environments),
             **within("pool", self.pool.unused()),
             **within("limit", self.limit.unused()),
             **within("entropy", self.entropy.unused()),
         }
         if not self.pool.size:
-            found["importance_cap"] = "algorithm.pool.size=0 leaves all episodes to the present weights"
+            reasons["importance_cap"] = "algorithm.pool.size=0 leaves all episodes to the present weights"
         if not (key := self.reads_tokens):
-            return found
-        found |= within("correction", {each.name: f"{key} learns from the present weights' own tokens"
+            return reasons
+        reasons |= within("correction", {each.name: f"{key} learns from the present weights' own tokens"
                                        for each in fields(self.correction)})  # fmt: skip
-        return {**found, "groups.refills": f"{key} rolls out no other tasks in place of those left out"}
+        return {**reasons, "groups.refills": f"{key} rolls out no other tasks in place of those left out"}
 
 
 class DART(PolicyGradient[DARTConfig]):
@@ -117,8 +117,8 @@ class DART(PolicyGradient[DARTConfig]):
         self._take(run, [rollout for group in met for rollout in group if rollout.episode.success])
         updates = max(1, round(len(groups(learnt)) / config.mini_batch_tasks))
         size, seed = max(1, ceil(len(rows) / updates)), f"{run.seed}:dart:{run.step}"
-        told = run.learn(rows, self.loss, lr=self.rate(number), mini_batch=size, epochs=config.epochs, seed=seed)
-        return {**told, **self.told(learnt, run.response_tokens)}
+        metrics = run.learn(rows, self.loss, lr=self.rate(number), mini_batch=size, epochs=config.epochs, seed=seed)
+        return {**metrics, **self.told(learnt, run.response_tokens)}
 
     # groups
 
@@ -168,19 +168,19 @@ class DART(PolicyGradient[DARTConfig]):
     def _weighed(self, run: Run, rows: Sequence[Row]) -> list[Row]:
         """The rows, those of the pool's successes with advantages times importance weights."""
         pooled = {place: row for place, row in enumerate(rows) if row.episode and POOLED in row.episode.tags}
-        found, cap, cut = [*rows], self.config.importance_cap, list[bool]()
+        weighed, cap, cut = [*rows], self.config.importance_cap, list[bool]()
         for (place, row), scored in zip(
             pooled.items(), run.score([*pooled.values()], name=PRESENT, read=True), strict=True
         ):
             weights = ratios(scored.of_tokens(PRESENT), self.pool.sampled(row))
-            cut += [ratio > cap for ratio, own in zip(weights, row.tokens.loss_weight, strict=True) if own]
-            found[place] = replace(
+            cut += [ratio > cap for ratio, learned in zip(weights, row.tokens.loss_weight, strict=True) if learned]
+            weighed[place] = replace(
                 row, streams={**row.streams, "advantage": times(row, [min(w, cap) for w in weights])}
             )
         self._logged["dart/injected"] = float(len({id(row.episode) for row in pooled.values()}))
         if cut:
             self._logged["dart/importance_cut"] = fmean(cut)
-        return found
+        return weighed
 
     def _selected(self, run: Run, rollouts: Sequence[Rollout], rows: Sequence[Row]) -> list[Row]:
         """The rows without the turns that do not count."""
@@ -191,8 +191,8 @@ class DART(PolicyGradient[DARTConfig]):
             entropies = exact(run.score(rows, name=PRESENT, entropy=True, read=True), f"{PRESENT}_entropy")
         else:
             entropies = sampled(rows)
-        found, self._logged["dart/turns_kept"] = selected(rollouts, rows, entropies, config.keep)
-        return found
+        chosen, self._logged["dart/turns_kept"] = selected(rollouts, rows, entropies, config.keep)
+        return chosen
 
     def credit(self, group: Sequence[Episode]) -> Credit:
         return relative([episode.reward for episode in group], self.config.normalise_by_std)

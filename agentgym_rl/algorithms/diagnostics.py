@@ -58,8 +58,8 @@ def diagnostics(groups: Sequence[Sequence[Episode]]) -> Metrics:
     if turns:
         metrics["diagnostics/invalid_turns"] = fmean(turn.invalid for turn in turns)
         metrics["diagnostics/response_tokens"] = fmean(turn.tokens[1] - turn.tokens[0] for turn in turns)
-    every = -(-len(episodes) // MOST)
-    information = mutual_information(list(chain.from_iterable(groups[:: max(1, every)])))
+    stride = -(-len(episodes) // MOST)
+    information = mutual_information(list(chain.from_iterable(groups[:: max(1, stride)])))
     if information is not None:
         metrics["diagnostics/mutual_information"] = information
     return metrics
@@ -71,8 +71,8 @@ def _ordered(groups: Sequence[Sequence[Episode]]) -> list[Sequence[Episode]]:
     for group in filter(None, groups):
         of_task[min((episode.env, episode.item_id) for episode in group)].append(group)
     ordered: list[Sequence[Episode]] = []
-    for _, own in sorted(of_task.items()):
-        ordered += own if len(own) == 1 else sorted(own, key=lambda group: sorted(map(_place, group)))
+    for _, same_task in sorted(of_task.items()):
+        ordered += same_task if len(same_task) == 1 else sorted(same_task, key=lambda group: sorted(map(_place, group)))
     return ordered
 
 
@@ -84,19 +84,19 @@ def mutual_information(episodes: Sequence[Episode]) -> float | None:
     """
     placed = sorted(map(_place, episodes))
     envs, tasks = [env for env, _, _ in placed], [task for _, task, _ in placed]
-    words = [[(word, share / len(placed)) for word, share in own] for _, _, own in placed]
+    words = [[(word, share / len(placed)) for word, share in shares] for _, _, shares in placed]
     places: dict[str, list[int]] = defaultdict(list)
     for place, env in enumerate(envs):
         places[env].append(place)
     rng, chance = Random(0), []
     for _ in range(SHUFFLES):
         dealt = list(tasks)
-        for own in places.values():
-            for place, other in zip(own, rng.sample(own, len(own)), strict=True):
-                dealt[place] = tasks[other]
+        for of_env in places.values():
+            for place, drawn in zip(of_env, rng.sample(of_env, len(of_env)), strict=True):
+                dealt[place] = tasks[drawn]
         chance.append(_entropy(dealt, words))
     present, least = _entropy(tasks, words), _entropy(envs, words)
-    repeated = any(len(own) > len({tasks[place] for place in own}) > 1 for own in places.values())
+    repeated = any(len(of_env) > len({tasks[place] for place in of_env}) > 1 for of_env in places.values())
     # H(X) and H(W) are the same for every assignment, so that both differences are differences of H(X, W)
     span = fmean(chance) - least
     return (fmean(chance) - present) / span if repeated and span > 1e-9 else None

@@ -22,7 +22,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from itertools import chain, compress, pairwise
+from itertools import chain, compress, cycle, islice, pairwise
 from random import Random
 from statistics import fmean
 from typing import Any
@@ -126,19 +126,19 @@ class EarlyExperienceConfig(AlgorithmConfig):
         return self.optimizer
 
     def unused(self, *, off_policy: bool, environments: int) -> Mapping[str, str]:
-        found = dict(within("optimizer", self.optimizer.unused()))
+        reasons = dict(within("optimizer", self.optimizer.unused()))
         reflecting = self.mode is Mode.REFLECTION
         if not self.passes:
             why = "mode=reflection" if reflecting else "iwm_epochs=0"
             observing = ("include_expert", "iwm_lr", "budget", *(["iwm_epochs"] if reflecting else []))
-            found |= dict.fromkeys(observing, f"algorithm.{why} learns no observations")
+            reasons |= dict.fromkeys(observing, f"algorithm.{why} learns no observations")
         if not self.branches:
             why = "alternatives=0" if self.passes else "iwm_epochs=0"
             branching = ("states", "temperature", "resamples", *([] if self.passes else ["alternatives"]))
-            found |= dict.fromkeys(branching, f"algorithm.{why} has no branches")
+            reasons |= dict.fromkeys(branching, f"algorithm.{why} has no branches")
         if not self.reflects:
-            found |= {"reflection_share": "algorithm.mode=world has no reflections"}
-        return found
+            reasons |= {"reflection_share": "algorithm.mode=world has no reflections"}
+        return reasons
 
 
 class EarlyExperience(Algorithm[EarlyExperienceConfig]):
@@ -199,12 +199,12 @@ class EarlyExperience(Algorithm[EarlyExperienceConfig]):
 
     def keep(self, rollout: Rollout) -> Without | None:
         """Take in a branch; says why not."""
-        found = other(rollout)
-        if isinstance(found, Without):
-            return found
+        turns = other(rollout)
+        if isinstance(turns, Without):
+            return turns
         tags = rollout.episode.tags
         if self.config.reflects:
-            first = found[0]
+            first = turns[0]
             self.alternatives.append(
                 Alternative(
                     demonstration=tags["demonstration"],
@@ -213,11 +213,11 @@ class EarlyExperience(Algorithm[EarlyExperienceConfig]):
                     observation=first.observation,
                 )
             )
-        if self.config.passes and len(found) == 1:
+        if self.config.passes and len(turns) == 1:
             return Without.ENDED
         if self.config.passes:
-            segment = cut(rollout.segments[0], found[1])
-            weights = between(segment, found)
+            segment = cut(rollout.segments[0], turns[1])
+            weights = between(segment, turns)
             if tags["demonstration"] % HELD_OUT == HELD_OUT - 1:
                 self.held_out.append(replace(segment, loss_weight=weights))
             else:
@@ -265,8 +265,8 @@ class EarlyExperience(Algorithm[EarlyExperienceConfig]):
         """The loss of observations that are held out, in nats a token."""
         if not self.held_out:
             return {}
-        found = run.score([Row(segment, {}) for segment in self.held_out], name=SCORE, read=True)
-        tokens = chain.from_iterable(row.streams[SCORE] for row in found)  # type: ignore[misc]
+        scored = run.score([Row(segment, {}) for segment in self.held_out], name=SCORE, read=True)
+        tokens = chain.from_iterable(row.streams[SCORE] for row in scored)  # type: ignore[misc]
         weights = chain.from_iterable(segment.loss_weight for segment in self.held_out)
         return {"ee/next_state_loss": -fmean(compress(tokens, weights))}
 
@@ -284,13 +284,13 @@ class EarlyExperience(Algorithm[EarlyExperienceConfig]):
 
     def mixed(self, run: Run, epoch: int) -> list[Row]:
         """Rows of a pass of cloning: each reflection is drawn once before one is drawn again."""
-        shown, told = demonstrated(run), list(self.reflections)
-        wanted = round(len(shown) * self.config.reflection_share) if told else 0
-        if not wanted:
-            return shown
+        demonstrations, reflections = demonstrated(run), list(self.reflections)
+        count = round(len(demonstrations) * self.config.reflection_share) if reflections else 0
+        if not count:
+            return demonstrations
         draw = Random(f"{run.seed}:reflections:{epoch}")
-        draw.shuffle(told)
-        return [*draw.sample(shown, len(shown) - wanted), *(told[place % len(told)] for place in range(wanted))]
+        draw.shuffle(reflections)
+        return [*draw.sample(demonstrations, len(demonstrations) - count), *islice(cycle(reflections), count)]
 
     def observed(self, run: Run) -> list[Row]:
         """All that passes over observations learn."""
@@ -322,10 +322,10 @@ class EarlyExperience(Algorithm[EarlyExperienceConfig]):
         )
 
     def state_dict(self) -> dict[str, Any]:
-        rows = {"branches": self.branches, "reflections": self.reflections}
+        learned = {"branches": self.branches, "reflections": self.reflections}
         saved = {
-            name: [{"segment": shallow(row.segment), "weights": row.streams["cross_entropy"]} for row in own]
-            for name, own in rows.items()
+            name: [{"segment": shallow(row.segment), "weights": row.streams["cross_entropy"]} for row in rows]
+            for name, rows in learned.items()
         }
         return {
             **saved,

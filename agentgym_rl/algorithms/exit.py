@@ -74,10 +74,10 @@ class ExItConfig(GiGPOConfig):
 
     def unused(self, *, off_policy: bool, environments: int) -> Mapping[str, str]:
         credit = CREDIT[self.base].Config
-        found = dict(credit.unused(self, off_policy=off_policy, environments=environments))
+        reasons = dict(credit.unused(self, off_policy=off_policy, environments=environments))
         foreign = {key.name for key in fields(GiGPOConfig)} - {key.name for key in fields(credit)}
-        found |= dict.fromkeys(foreign, f"algorithm.base={self.base} does not read it")
-        return {**found, **within("restarts", self.restarts.unused())}
+        reasons |= dict.fromkeys(foreign, f"algorithm.base={self.base} does not read it")
+        return {**reasons, **within("restarts", self.restarts.unused())}
 
 
 class ExIt(PolicyGradient[ExItConfig]):
@@ -106,9 +106,9 @@ class ExIt(PolicyGradient[ExItConfig]):
         self.starts.demonstrate([rollout.episode for rollout in run.demonstrations], run.seed, number)
         met: dict[str, list[Rollout]] = {}
         for batch in self.planned(run, number, partial(self.starts.plan, run.seed), met):
-            found = arrived(batch)
-            size = Counter(rollout.group for rollout in found)
-            yield [rollout for rollout in found if size[rollout.group] > 1]
+            rollouts = arrived(batch)
+            size = Counter(rollout.group for rollout in rollouts)
+            yield [rollout for rollout in rollouts if size[rollout.group] > 1]
         self._outcomes = [Outcome.of(group) for group in met.values()]
         self.starts.observe(self._outcomes, run.seed, number)
 
@@ -116,21 +116,21 @@ class ExIt(PolicyGradient[ExItConfig]):
         """That of groups, by the episodes that went on from the start."""
         asked = super().filter()
         if keep := asked.get("keep"):
-            asked["keep"] = lambda group: len(found := arrived(group)) > 1 and keep(found)
+            asked["keep"] = lambda group: len(rollouts := arrived(group)) > 1 and keep(rollouts)
         return asked
 
     def credit(self, group: Sequence[Episode]) -> Credit:
         """Of the turns after the start; those before have 0, where each turn has a number."""
-        own = self.base.credit([after(episode) for episode in group])
+        streams = self.base.credit([after(episode) for episode in group])
         return [
             [0.0] * (replayed(episode) or 0) + [*stream] if isinstance(stream, Sequence) else stream
-            for episode, stream in zip(group, own, strict=True)
+            for episode, stream in zip(group, streams, strict=True)
         ]
 
     def metrics(self, rollouts: Sequence[Rollout]) -> Metrics:
         """Those of the base, and of a step's groups by where they began."""
-        own = self.base.metrics([replace(rollout, episode=after(rollout.episode)) for rollout in rollouts])
-        return {**own, **self._of_starts()} if self.config.restarts.share else own
+        metrics = self.base.metrics([replace(rollout, episode=after(rollout.episode)) for rollout in rollouts])
+        return {**metrics, **self._of_starts()} if self.config.restarts.share else metrics
 
     def _of_starts(self) -> Metrics:
         compared = [outcome for outcome in self._outcomes if len(outcome.episodes) > 1]

@@ -38,4 +38,4 @@ class GiGPO(StepCredit[GiGPOConfig]):
 
     def of_steps(self, group: Sequence[Episode]) -> OfTurns:
         values = returned(group, self.config.gamma)
-        return compared(values, [*map(anchors, group)], lambda own: relative(own, self.config.normalise_by_std))
+        return compared(values, [*map(anchors, group)], lambda returns: relative(returns, self.config.normalise_by_std))

@@ -63,23 +63,23 @@ class GraphGPO(StepCredit[GraphGPOConfig]):
 
     def of_steps(self, group: Sequence[Episode]) -> OfTurns:
         config, seen = self.config, [*map(anchors, group)]
-        left = distances(group)
+        to_goal = distances(group)
         values = [
             [
-                WORTH * config.gamma ** (left[there] - left[here] + 1 if config.progress else left[there])
-                for here, there in zip(own, led_to(episode), strict=True)
+                WORTH * config.gamma ** (to_goal[there] - to_goal[here] + 1 if config.progress else to_goal[there])
+                for here, there in zip(states, led_to(episode), strict=True)
             ]
-            for own, episode in zip(seen, group, strict=True)
+            for states, episode in zip(seen, group, strict=True)
         ]
-        return compared(values, seen, lambda own: relative(own, config.normalise_by_std))
+        return compared(values, seen, lambda worths: relative(worths, config.normalise_by_std))
 
 
 def led_to(episode: Episode) -> list[State]:
     """The state to which each turn leads."""
-    found: list[State] = [turn.observation for turn in episode.turns]
-    if found and episode.success:
-        found[-1] = GOAL
-    return found
+    states: list[State] = [turn.observation for turn in episode.turns]
+    if states and episode.success:
+        states[-1] = GOAL
+    return states
 
 
 def distances(group: Sequence[Episode]) -> dict[State, int]:
@@ -89,11 +89,11 @@ def distances(group: Sequence[Episode]) -> dict[State, int]:
         for here, there in zip(anchors(episode), led_to(episode), strict=True):
             into.setdefault(here, set())
             into.setdefault(there, set()).add(here)
-    found: dict[State, int] = {}
+    edges: dict[State, int] = {}
     border: set[State] = {GOAL}
     distance = 0
     while border:
-        found |= dict.fromkeys(border, distance)
-        border = {state for reached in border for state in into[reached]} - found.keys()
+        edges |= dict.fromkeys(border, distance)
+        border = {state for reached in border for state in into[reached]} - edges.keys()
         distance += 1
-    return dict.fromkeys(into, distance) | found
+    return dict.fromkeys(into, distance) | edges

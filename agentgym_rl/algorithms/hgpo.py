@@ -63,8 +63,8 @@ class HGPO(StepCredit[HGPOConfig]):
         values = returned(group, config.gamma)
         levels = [compared(values, histories(seen, length), self._relative) for length in range(config.history + 1)]
         return [
-            [self._mean([level[index][turn] for level in levels[: turn + 1]]) for turn in range(len(own))]
-            for index, own in enumerate(values)
+            [self._mean([level[index][turn] for level in levels[: turn + 1]]) for turn in range(len(returns))]
+            for index, returns in enumerate(values)
         ]
 
     def _relative(self, values: Sequence[float]) -> list[float]:
@@ -82,4 +82,4 @@ class HGPO(StepCredit[HGPOConfig]):
 
 def histories(seen: Sequence[Sequence[str]], length: int) -> list[list[Hashable]]:
     """Each turn's observation and up to ``length`` before it."""
-    return [[tuple(own[max(0, turn - length) : turn + 1]) for turn in range(len(own))] for own in seen]
+    return [[tuple(states[max(0, turn - length) : turn + 1]) for turn in range(len(states))] for states in seen]

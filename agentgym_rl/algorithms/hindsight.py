@@ -141,16 +141,16 @@ class Hindsight:
         Returns:
             Episodes with their tokens, and ``hindsight/<env>/{found,kept,goals_new,leaked,rejected,too_long}``.
         """
-        kept: list[Rollout] = []
+        rollouts: list[Rollout] = []
         counts: dict[str, Counter[str]] = defaultdict(Counter)
         per_goal: Counter[tuple[str, str]] = Counter()
         seen = set[tuple[tuple[str, str], tuple[str, ...]]]()
-        found = [relabelled for episode in episodes for relabelled in self._found(run, episode)]
-        for new in sorted(found, key=lambda relabelled: len(relabelled.responses)):
+        candidates = [relabelled for episode in episodes for relabelled in self._found(run, episode)]
+        for new in sorted(candidates, key=lambda relabelled: len(relabelled.responses)):
             count = counts[new.task.env]
             count["found"] += 1
             repeated = (new.of, new.responses) in seen or (str(new.task), new.responses) in known
-            full = per_goal[new.of] >= self.config.max_per_goal or len(kept) + 1 > self.config.share * learned
+            full = per_goal[new.of] >= self.config.max_per_goal or len(rollouts) + 1 > self.config.share * learned
             if repeated or full:
                 continue
             seen.add((new.of, new.responses))
@@ -158,13 +158,13 @@ class Hindsight:
             count[outcome] += 1
             if rollout is None:
                 continue
-            kept.append(rollout)
+            rollouts.append(rollout)
             per_goal[new.of] += 1
             count["goals_new"] += new.of not in self.goals
             self.goals.add(new.of)
         names = ("found", "kept", "goals_new", "leaked", "rejected", "too_long")
         envs = sorted({episode.env for episode in episodes})
-        return kept, {f"hindsight/{env}/{name}": float(counts[env][name]) for env in envs for name in names}
+        return rollouts, {f"hindsight/{env}/{name}": float(counts[env][name]) for env in envs for name in names}
 
     def _found(self, run: Run, episode: Episode) -> Iterator[Relabelled]:
         """The beginning of an episode that reached another goal, if there is one of enough turns."""

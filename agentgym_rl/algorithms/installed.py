@@ -19,7 +19,7 @@ log = logging.getLogger(__name__)
 class Installed:
     """The classes of an entry-point group."""
 
-    found: Mapping[str, Any]
+    classes: Mapping[str, Any]
     """By name."""
     broken: Mapping[str, str]
     """Errors of the others, by name."""
@@ -31,7 +31,7 @@ def installed(group: str, base: type) -> Mapping[str, Any]:
     Raises:
         ValueError: two have one name.
     """
-    return read(group, base).found
+    return read(group, base).classes
 
 
 def adopt(reference: str, base: type) -> str:

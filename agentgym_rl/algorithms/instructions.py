@@ -86,10 +86,10 @@ class Population:
 
     def chances(self, env: str) -> list[float]:
         """Of its instructions to be drawn."""
-        own = self.of(env)
-        top = max(each.weight for each in own)
-        odds = [math.exp((each.weight - top) / self.tau) for each in own]
-        return [(1 - self.floor) * each / sum(odds) + self.floor / len(own) for each in odds]
+        instructions = self.of(env)
+        top = max(each.weight for each in instructions)
+        odds = [math.exp((each.weight - top) / self.tau) for each in instructions]
+        return [(1 - self.floor) * each / sum(odds) + self.floor / len(instructions) for each in odds]
 
     def entropy(self, env: str) -> float:
         """Of a draw, in nats."""
@@ -110,9 +110,9 @@ class Population:
 
     def prune(self, env: str, min_uses: int, drop: int) -> None:
         """Let the lowest leave, of those with enough uses; one stays."""
-        own = self.of(env)
-        used = sorted((each for each in own if each.uses >= min_uses), key=lambda each: each.weight)
-        gone = {each.id for each in used[: min(drop, len(own) - 1)]}
+        instructions = self.of(env)
+        used = sorted((each for each in instructions if each.uses >= min_uses), key=lambda each: each.weight)
+        gone = {each.id for each in used[: min(drop, len(instructions) - 1)]}
         self.known = [each for each in self.known if each.id not in gone]
 
     def join(self, env: str, text: str) -> None:

@@ -65,11 +65,11 @@ class IstarConfig(GroupConfig):
         above(self, 0, "beta")
 
     def unused(self, *, off_policy: bool, environments: int) -> Mapping[str, str]:
-        found = super().unused(off_policy=off_policy, environments=environments)
+        reasons = super().unused(off_policy=off_policy, environments=environments)
         if self.step_weight:
-            return found
+            return reasons
         keys = ("beta", "baseline", "scale_by_batch", *(f"prm.{key.name}" for key in fields(self.prm)))
-        return {**found, **dict.fromkeys(keys, "algorithm.step_weight=0 has no reward model")}
+        return {**reasons, **dict.fromkeys(keys, "algorithm.step_weight=0 has no reward model")}
 
 
 class Istar(PolicyGradient[IstarConfig]):
@@ -96,8 +96,8 @@ class Istar(PolicyGradient[IstarConfig]):
         return replace(needs, models=models, full_context="algorithm=istar", rows_together=2)
 
     def unit(self, run: Run, number: int) -> Metrics:
-        for kept in (self.ratios, self.rewards, self.judged, self.taught):
-            kept.clear()  # by identity of the step's episodes
+        for of_step in (self.ratios, self.rewards, self.judged, self.taught):
+            of_step.clear()  # by identity of the step's episodes
         return super().unit(run, number)
 
     def learn(self, run: Run, rollouts: Sequence[Rollout], number: int) -> None:
@@ -108,17 +108,17 @@ class Istar(PolicyGradient[IstarConfig]):
                 self.taught.append(self.model.learn(run, rollouts, rows, number, self.units))
             self._reward(rollouts, self.model.ratios(run, rows))
             for episode in (rollout.episode for rollout in rollouts):
-                if (left := run.steps_left(episode)) is not None:
-                    self.judged += zip(self.rewards[id(episode)], shortens(left), strict=True)
+                if (steps_left := run.steps_left(episode)) is not None:
+                    self.judged += zip(self.rewards[id(episode)], shortens(steps_left), strict=True)
             if not self.config.prm.learns_first:
                 self.taught.append(self.model.learn(run, rollouts, rows, number, self.units))
         super().learn(run, rollouts, number)
 
     def _reward(self, rollouts: Sequence[Rollout], ratios: Sequence[list[float]]) -> None:
-        rewards = [[self.config.beta * clipped(ratio) for ratio in own] for own in ratios]
+        rewards = [[self.config.beta * clipped(ratio) for ratio in of_turns] for of_turns in ratios]
         if self.config.scale_by_batch:
-            largest = max((abs(reward) for own in rewards for reward in own), default=0.0) or 1.0
-            rewards = [[reward / largest for reward in own] for own in rewards]
+            largest = max((abs(reward) for of_turns in rewards for reward in of_turns), default=0.0) or 1.0
+            rewards = [[reward / largest for reward in of_turns] for of_turns in rewards]
         episodes = [id(rollout.episode) for rollout in rollouts]
         self.ratios |= zip(episodes, ratios, strict=True)
         self.rewards |= zip(episodes, rewards, strict=True)
@@ -129,17 +129,17 @@ class Istar(PolicyGradient[IstarConfig]):
             return of_episodes
         of_steps = step_advantages([self.rewards[id(episode)] for episode in group], self.config.baseline)
         weight = self.config.step_weight
-        return [[a + weight * step for step in own] for a, own in zip(of_episodes, of_steps, strict=True)]
+        return [[a + weight * step for step in steps] for a, steps in zip(of_episodes, of_steps, strict=True)]
 
     def metrics(self, rollouts: Sequence[Rollout]) -> Metrics:
-        rewards = [reward for own in self.rewards.values() for reward in own]
+        rewards = [reward for of_turns in self.rewards.values() for reward in of_turns]
         if not rewards:
             return {}
-        ratios = [ratio for own in self.ratios.values() for ratio in own]
-        told = {key: fmean(each[key] for each in self.taught if key in each) for key in set().union(*self.taught)}
+        ratios = [ratio for of_turns in self.ratios.values() for ratio in of_turns]
+        metrics = {key: fmean(each[key] for each in self.taught if key in each) for key in set().union(*self.taught)}
         if (area := auc(self.judged)) is not None:
-            told["prm/step_auc"] = area
-        return told | {
+            metrics["prm/step_auc"] = area
+        return metrics | {
             "prm/reward_std": pstdev(rewards),
             "prm/clipped_turns_frac": fmean(abs(ratio) > CLIP for ratio in ratios),
         }
@@ -148,9 +148,9 @@ class Istar(PolicyGradient[IstarConfig]):
 def step_advantages(rewards: Sequence[Sequence[float]], baseline: Baseline) -> list[list[float]]:
     """Step rewards of the episodes of a task, less their baseline; 0 for a single step."""
     if baseline is Baseline.ALL:
-        every = [reward for own in rewards for reward in own]
-        left = iter(leave_one_out(every) if len(every) > 1 else [0.0] * len(every))
-        return [[next(left) for _ in own] for own in rewards]
-    first = [own[0] for own in rewards if own]
+        pooled = [reward for of_turns in rewards for reward in of_turns]
+        advantages = iter(leave_one_out(pooled) if len(pooled) > 1 else [0.0] * len(pooled))
+        return [[next(advantages) for _ in of_turns] for of_turns in rewards]
+    first = [of_turns[0] for of_turns in rewards if of_turns]
     scale = len(first) / (len(first) - 1) if len(first) > 1 else 0.0
-    return [[(reward - fmean(first)) * scale for reward in own] for own in rewards]
+    return [[(reward - fmean(first)) * scale for reward in of_turns] for of_turns in rewards]

@@ -44,12 +44,12 @@ class PACE(StepCredit[PACEConfig]):
 
     def of_steps(self, group: Sequence[Episode]) -> OfTurns:
         values, seen = returned(group, self.config.gamma), [*map(anchors, group)]
-        taken: list[list[Hashable]] = [
-            list(zip(own, (turn.action for turn in episode.turns), strict=True))
-            for own, episode in zip(seen, group, strict=True)
+        pairs: list[list[Hashable]] = [
+            list(zip(states, (turn.action for turn in episode.turns), strict=True))
+            for states, episode in zip(seen, group, strict=True)
         ]
-        of_actions, of_states = compared(values, taken, averaged), compared(values, seen, averaged)
-        return [[q - v for q, v in zip(*own, strict=True)] for own in zip(of_actions, of_states, strict=True)]
+        of_actions, of_states = compared(values, pairs, averaged), compared(values, seen, averaged)
+        return [[q - v for q, v in zip(qs, vs, strict=True)] for qs, vs in zip(of_actions, of_states, strict=True)]
 
 
 def averaged(values: Sequence[float]) -> list[float]:

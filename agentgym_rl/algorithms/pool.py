@@ -115,15 +115,15 @@ class Pool:
     def _of(self, episode: Episode) -> list[tuple[str, Rollout]]:
         """The successes of an episode's task that answer the same prompt, with their keys, the newest first."""
         task, asked = str(task_of(episode)), episode.messages[: episode.start]
-        every = [(kept.key, kept.rollout) for kept in reversed(self.kept.get(task, []))]
-        every += [("", rollout) for rollout in self.shown.get(task, [])]
-        return [(key, each) for key, each in every if each.episode.messages[: each.episode.start] == asked]
+        successes = [(kept.key, kept.rollout) for kept in reversed(self.kept.get(task, []))]
+        successes += [("", rollout) for rollout in self.shown.get(task, [])]
+        return [(key, each) for key, each in successes if each.episode.messages[: each.episode.start] == asked]
 
     def sampled(self, row: Row) -> PerToken | None:
         """Of a row of a success that took a place, :attr:`Kept.sampled`; None of a demonstration."""
         key = row.episode.tags[POOLED] if row.episode is not None else ""
-        every = (kept.sampled[row.number] for of_task in self.kept.values() for kept in of_task if kept.key == key)
-        return next(every, None)
+        matches = (kept.sampled[row.number] for of_task in self.kept.values() for kept in of_task if kept.key == key)
+        return next(matches, None)
 
     def take(self, success: Rollout, step: int, sampled: Sequence[PerToken]) -> None:
         """Keep a success, in the place of the oldest of its task where there are enough."""

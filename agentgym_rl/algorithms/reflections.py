@@ -71,10 +71,10 @@ class Alternative:
         if not answer.strip():
             return None
         try:
-            told = run.encode([*self.before(run), {"role": "assistant", "content": answer}], task_of(expert))
+            encoded = run.encode([*self.before(run), {"role": "assistant", "content": answer}], task_of(expert))
         except ContextTooSmall:
             return None
-        turn, segment = told.episode.turns[-1], told.segments[-1]
+        turn, segment = encoded.episode.turns[-1], encoded.segments[-1]
         if turn.invalid or turn.action != expert.turns[self.turn].action:
             return None
         start, end = span(segment, turn)
@@ -85,5 +85,5 @@ class Alternative:
 def asked(run: Run, alternatives: list[Alternative]) -> list[Row]:
     """The rows of a writer's answers, of those that can be learned from."""
     answers = run.generate([each.question(run) for each in alternatives], by="writer") if alternatives else []
-    found = [each.reflection(run, text) for each, (text,) in zip(alternatives, answers, strict=True)]
-    return [row for row in found if row is not None]
+    rows = [each.reflection(run, text) for each, (text,) in zip(alternatives, answers, strict=True)]
+    return [row for row in rows if row is not None]

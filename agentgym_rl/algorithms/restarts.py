@@ -166,12 +166,12 @@ class Starts:
     def plan(self, seed: int, number: int, drawn: Sequence[Request]) -> list[Request]:
         """The requests of a step, some of them from starts in the place of drawn ones."""
         config, rng = self.config, Random(f"{seed}:start:{number}")
-        planned, left = [*drawn], dict(self.kept)
+        planned, starts = [*drawn], dict(self.kept)
         for place in rng.sample(range(len(drawn)), round(config.share * len(drawn))):
-            if fit := [start for start in left.values() if start.fits(drawn[place], config.turns)]:
+            if fit := [start for start in starts.values() if start.fits(drawn[place], config.turns)]:
                 (start,) = rng.choices(fit, chances(fit, number, config.temperature, config.staleness))
                 preface = ANOTHER_WAY if rng.random() < config.diverge else ""
-                planned[place] = left.pop(start.key).request(drawn[place], config.turns, preface)
+                planned[place] = starts.pop(start.key).request(drawn[place], config.turns, preface)
         return planned
 
     def observe(self, outcomes: Sequence[Outcome], seed: int, number: int) -> None:
@@ -192,13 +192,13 @@ class Starts:
 
     def demonstrate(self, demonstrations: Sequence[Episode], seed: int, number: int) -> None:
         """Offer the starts of demonstrations, in the place of those that they offered last."""
-        every = self.config.reverse_every
-        if self.config.source is Source.OWN or (number % every if every else number):
+        interval = self.config.reverse_every
+        if self.config.source is Source.OWN or (number % interval if interval else number):
             return
         self.kept = {key: start for key, start in self.kept.items() if not start.demonstrated}
         for episode in demonstrations:
             last = len(episode.turns) - 1
-            lengths = [max(0, last - number // every)] if every else range(self.config.min_prefix, last + 1)
+            lengths = [max(0, last - number // interval)] if interval else range(self.config.min_prefix, last + 1)
             self.offer(episode, lengths, UNPLAYED, number, demonstrated=True)
         self._keep_best(seed, number - 1)
 
@@ -260,11 +260,11 @@ def shares(values: Sequence[float]) -> list[float]:
 def keys(episode: Episode) -> list[str]:
     """What stands for an episode's task, first observation and first 0, 1, ..., T turns."""
     first = [message["content"] for message in episode.without_preface[: episode.start][-1:]]
-    said, found = sha256(), list[str]()
+    digest, digests = sha256(), list[str]()
     for part in ([str(task_of(episode)), *first], *([turn.response, turn.observation] for turn in episode.turns)):
-        said.update(json.dumps(part).encode())
-        found.append(said.hexdigest()[:20])
-    return found
+        digest.update(json.dumps(part).encode())
+        digests.append(digest.hexdigest()[:20])
+    return digests
 
 
 def task_of(episode: Episode) -> Task:

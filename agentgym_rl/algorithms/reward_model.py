@@ -76,15 +76,15 @@ class RewardModel:
         """Learn preferences in step ``number``; without pairs nothing changes."""
         config, seed = self.config, f"{run.seed}:{PRM}:{run.step}"
         row_of = {id(rollout): row for rollout, row in zip(rollouts, rows, strict=True)}
-        found = [pair for group in groups(rollouts) for pair in pairs(group, config.pairs_per_task, seed)]
-        metrics = {"prm/pairs": float(len(found))}
-        if not found:
+        chosen = [pair for group in groups(rollouts) for pair in pairs(group, config.pairs_per_task, seed)]
+        metrics = {"prm/pairs": float(len(chosen))}
+        if not chosen:
             return metrics
         return metrics | run.learn(
-            [row_of[id(rollout)] for pair in found for rollout in pair],
+            [row_of[id(rollout)] for pair in chosen for rollout in pair],
             ImplicitReward(PreferenceConfig(beta=self.beta)),
             lr=self.optimizer.rate(config.lr, number, units),
-            mini_batch=min(config.mini_batch_pairs, len(found)),
+            mini_batch=min(config.mini_batch_pairs, len(chosen)),
             epochs=config.epochs,
             seed=seed,
             model=PRM,
@@ -107,5 +107,5 @@ def pairs(group: Sequence[Rollout], most: int, seed: str) -> list[tuple[Rollout,
     """Pairs of a success and a failure of a task; ``seed`` and the task draw them."""
     won = [rollout for rollout in group if rollout.episode.success]
     lost = [rollout for rollout in group if not rollout.episode.success]
-    every = [*product(won, lost)]
-    return Random(f"{seed}:{group[0].episode.item_id}").sample(every, min(most, len(every)))
+    candidates = [*product(won, lost)]
+    return Random(f"{seed}:{group[0].episode.item_id}").sample(candidates, min(most, len(candidates)))

@@ -329,7 +329,8 @@ def search(
         ValueError: the rollout of a branch is missing, or belongs to none.
     """
     trees = {
-        item_id: tree(settings, own, f"{seed}:{item_id}") for item_id, own in unsolved(samples, replayable).items()
+        item_id: tree(settings, rollouts, f"{seed}:{item_id}")
+        for item_id, rollouts in unsolved(samples, replayable).items()
     }
     result, numbers = Searched(tasks=len(trees)), count()
     while branches := [branch for searched in trees.values() for branch in searched.propose(numbers)]:
@@ -356,7 +357,7 @@ def unsolved(samples: Sequence[Rollout], replayable: Collection[str]) -> dict[st
         if episode.env in replayable and episode.ending.counts and episode.turns:
             groups.setdefault(episode.item_id, []).append(rollout)
     return {
-        item_id: sorted(own, key=lambda rollout: [turn.response for turn in rollout.episode.turns])
-        for item_id, own in sorted(groups.items())
-        if not any(rollout.episode.success for rollout in own)
+        item_id: sorted(rollouts, key=lambda rollout: [turn.response for turn in rollout.episode.turns])
+        for item_id, rollouts in sorted(groups.items())
+        if not any(rollout.episode.success for rollout in rollouts)
     }

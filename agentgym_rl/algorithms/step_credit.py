@@ -131,11 +131,11 @@ def compared(
 ) -> OfTurns:
     """What ``by`` makes of the values of all turns with the same key."""
     members: dict[Hashable, list[tuple[int, int]]] = {}
-    for index, own in enumerate(keys):
-        for turn, key in enumerate(own):
+    for index, of_turns in enumerate(keys):
+        for turn, key in enumerate(of_turns):
             members.setdefault(key, []).append((index, turn))
-    found = [[0.0] * len(own) for own in values]
+    results = [[0.0] * len(of_turns) for of_turns in values]
     for places in members.values():
         for (index, turn), value in zip(places, by([values[i][t] for i, t in places]), strict=True):
-            found[index][turn] = value
-    return found
+            results[index][turn] = value
+    return results

@@ -13,15 +13,15 @@ from agentgym_rl.envs import Task, TextEnv
 def steps_left_by_turn(env: TextEnv, episode: Episode) -> list[float] | None:
     """Steps left before the first turn and after each; None where the environment cannot tell."""
     commands = [turn.action for turn in episode.turns if turn.action is not None]
-    left = env.steps_left(Task.parse(episode.item_id), commands)
-    if left is None:
+    steps_left = env.steps_left(Task.parse(episode.item_id), commands)
+    if steps_left is None:
         return None
-    return [left[sent] for sent in accumulate((turn.action is not None for turn in episode.turns), initial=0)]
+    return [steps_left[sent] for sent in accumulate((turn.action is not None for turn in episode.turns), initial=0)]
 
 
-def shortens(left: Sequence[float]) -> list[bool]:
+def shortens(steps_left: Sequence[float]) -> list[bool]:
     """Of each turn, whether it shortens the way."""
-    return [after < before for before, after in pairwise(left)]
+    return [after < before for before, after in pairwise(steps_left)]
 
 
 def auc(judged: Sequence[tuple[float, bool]]) -> float | None:
@@ -35,8 +35,8 @@ def auc(judged: Sequence[tuple[float, bool]]) -> float | None:
     helpful = sum(helps for _, helps in judged)
     below, area = 0, 0.0
     for _, tied in groupby(sorted(judged), key=itemgetter(0)):
-        own = [helps for _, helps in tied]
-        others = own.count(False)
-        area += own.count(True) * (below + others / 2)
+        labels = [helps for _, helps in tied]
+        others = labels.count(False)
+        area += labels.count(True) * (below + others / 2)
         below += others
     return area / (helpful * below) if helpful and below else None

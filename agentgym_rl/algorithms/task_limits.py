@@ -50,8 +50,8 @@ class Played:
         number = self.groups + ahead + 1
         if config.slack is None or self.successes < config.after or number % config.probe == 0:
             return full
-        own = ceil(config.slack * self.longest - 1e-9)  # 1.1 * 10 is a bit above 11
-        return own if full is None else min(own, full)
+        limit = ceil(config.slack * self.longest - 1e-9)  # 1.1 * 10 is a bit above 11
+        return limit if full is None else min(limit, full)
 
 
 class Limits:

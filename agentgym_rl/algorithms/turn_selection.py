@@ -84,8 +84,8 @@ def selected(
         return entropies.get(id(turn), inf) >= least[id(episode)]
 
     shares = [counts(rollout.episode, turn) for rollout in rollouts for turn in rollout.episode.turns]
-    found = [without(row, [span for turn, span in row.responses() if not counts(row.episode, turn)]) for row in rows]
-    return [row for row in found if any(row.tokens.loss_weight)], fmean(shares) if shares else 1.0
+    reduced = [without(row, [span for turn, span in row.responses() if not counts(row.episode, turn)]) for row in rows]
+    return [row for row in reduced if any(row.tokens.loss_weight)], fmean(shares) if shares else 1.0
 
 
 def threshold(values: Sequence[float], keep: float) -> float:
@@ -96,9 +96,9 @@ def threshold(values: Sequence[float], keep: float) -> float:
 
 def without(row: Row, spans: Sequence[Span]) -> Row:
     """A row whose responses at these places are context alone: no weight of observations is theirs, either."""
-    own, left, streams = row.tokens.loss_weight, [*row.tokens.loss_weight], {**row.streams}
+    before, after, streams = row.tokens.loss_weight, [*row.tokens.loss_weight], {**row.streams}
     for start, end in spans:
-        left[start:end] = [0.0] * (end - start)
+        after[start:end] = [0.0] * (end - start)
     if not isinstance(weight := streams.get("observation", ()), Sequence):
-        streams["observation"] = PerToken(0.0 if each else weight for each in own)
-    return replace(row, segment=replace(row.tokens, loss_weight=left), streams=streams)
+        streams["observation"] = PerToken(0.0 if each else weight for each in before)
+    return replace(row, segment=replace(row.tokens, loss_weight=after), streams=streams)

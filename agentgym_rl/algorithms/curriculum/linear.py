@@ -25,7 +25,7 @@ class Linear(TurnLimit[LinearConfig]):
 
     def max_turns(self, step: int) -> int:
         rounds, steps = self.config.rounds, self.config.steps
-        whole, rest = divmod(step - 1, steps)
-        if whole >= len(rounds) - 1:
+        index, rest = divmod(step - 1, steps)
+        if index >= len(rounds) - 1:
             return rounds[-1]
-        return rounds[whole] + (rounds[whole + 1] - rounds[whole]) * rest // steps
+        return rounds[index] + (rounds[index + 1] - rounds[index]) * rest // steps

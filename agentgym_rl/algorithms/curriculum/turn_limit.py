@@ -84,9 +84,9 @@ class Curriculum:
         """
         counted = [episode for episode in episodes if episode.ending.counts and not episode.prefix_turns]
         for env, limit in self.limits.items():
-            own = [episode.success for episode in counted if whole(episode.env) == env]
-            if own:
-                limit.observe(sum(own) / len(own))
+            successes = [episode.success for episode in counted if whole(episode.env) == env]
+            if successes:
+                limit.observe(sum(successes) / len(successes))
 
     def metrics(self) -> dict[str, float]:
         return {

@@ -22,7 +22,7 @@ class Aggregation(StrEnum):
 
 
 def token_weights(
-    own: Sequence[float], episodes: Sequence[str], updates: Sequence[int], aggregation: Aggregation, longest: int
+    own_tokens: Sequence[float], episodes: Sequence[str], updates: Sequence[int], aggregation: Aggregation, longest: int
 ) -> list[float]:
     """The weight of each of the model's own tokens of a row in the loss of its update, one number a row.
 
@@ -30,12 +30,12 @@ def token_weights(
     part, and an episode of several rows weighs as much as one of a single row.
 
     Args:
-        own: number of the tokens of each row that the model wrote, or the sum of their weights.
+        own_tokens: number of the tokens of each row that the model wrote, or the sum of their weights.
         episodes: the episode of each row.
         updates: the update of each row.
         longest: most tokens of a response, for ``seq-mean-token-sum-norm``.
     """
-    rows = list(zip(updates, episodes, own, strict=True))
+    rows = list(zip(updates, episodes, own_tokens, strict=True))
     tokens, length = defaultdict[int, float](float), defaultdict[tuple[int, str], float](float)
     for update, episode, number in rows:
         tokens[update] += number

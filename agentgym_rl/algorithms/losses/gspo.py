@@ -28,5 +28,5 @@ def mean_log_ratio(tokens: Tokens, groups: Tensor) -> Tensor:
     log_ratio = (tokens.log_prob - tokens.old_log_prob).detach() * mask
     zeros = mask.new_zeros(len(groups), int(groups.max()) + 1)
     mean = zeros.scatter_add(1, groups, log_ratio) / zeros.scatter_add(1, groups, mask).clamp(min=1)
-    own = tokens.log_prob - tokens.log_prob.detach()
-    return (own + mean.gather(1, groups)).clamp(-MAX_LOG_RATIO, MAX_LOG_RATIO)
+    gradient = tokens.log_prob - tokens.log_prob.detach()
+    return (gradient + mean.gather(1, groups)).clamp(-MAX_LOG_RATIO, MAX_LOG_RATIO)

@@ -90,16 +90,16 @@ class Dynamic(Mixture[DynamicConfig]):
         fast = self.config.decay
         slow = 1 - (1 - fast) / SLOWER
         for env in self._shares:
-            own = [episode for episode in episodes if episode.env == env and episode.ending.counts]
-            won = sum(episode.success for episode in own)
-            self.fast[env].add(won, len(own) - won, fast)
-            self.slow[env].add(won, len(own) - won, slow)
-            self.rewards[env].add(rewards_by_task(own), fast)
+            counted = [episode for episode in episodes if episode.env == env and episode.ending.counts]
+            won = sum(episode.success for episode in counted)
+            self.fast[env].add(won, len(counted) - won, fast)
+            self.slow[env].add(won, len(counted) - won, slow)
+            self.rewards[env].add(rewards_by_task(counted), fast)
         values = {env: self.value(env) for env in self._shares}
-        most, kept = max(values.values()), self.config.smoothing
+        most, smoothing = max(values.values()), self.config.smoothing
         weights = {env: (value / most) ** (1 / self.config.temperature) for env, value in values.items()}
         target = self._with_floor(normalised(weights))
-        self._shares = {env: kept * share + (1 - kept) * target[env] for env, share in self._shares.items()}
+        self._shares = {env: smoothing * share + (1 - smoothing) * target[env] for env, share in self._shares.items()}
 
     def value(self, env: str) -> float:
         """How much an environment teaches, above 0."""

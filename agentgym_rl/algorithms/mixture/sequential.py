@@ -41,8 +41,8 @@ class Sequential(Mixture[SequentialConfig]):
         super().__init__(config, pools)
         self.order = config.order or list(pools.given)
         if sorted(self.order) != sorted(pools.given):
-            given = ", ".join(pools.given)
-            raise ValueError(f"mixture.order={config.order} must name each environment that has a share once: {given}")
+            names = ", ".join(pools.given)
+            raise ValueError(f"mixture.order={config.order} must name each environment that has a share once: {names}")
         self.observed = 0
         """Steps so far."""
 

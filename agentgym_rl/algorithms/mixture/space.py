@@ -69,7 +69,7 @@ def spaces(
         ValueError: an environment has no knob that moves, or trains on a value that is held out; ``held_out`` names no
             knob, no value of it, all of them, or of nested values another end than the last.
     """
-    found = {}
+    space_of = {}
     for env in envs:
         moving = [knob for knob in adjustable[env].knobs if knob.option not in adjustable[env].options]
         if not moving:
@@ -77,7 +77,7 @@ def spaces(
                 f"mixture=frontier moves the knobs of environments, and {env} has none that envs.{env}.options leaves "
                 "free (an environment on a server has none); choose another mixture, or give it a share of 0"
             )
-        found[env] = Space(env, tuple(_trained(knob, held_out) for knob in moving))
+        space_of[env] = Space(env, tuple(_trained(knob, held_out) for knob in moving))
     values: dict[str, dict[Setting, None]] = {}
     for env in envs:
         for knob in adjustable[env].knobs:
@@ -88,11 +88,11 @@ def spaces(
         if unknown := [value for value in held if value not in values[option]]:
             known = ", ".join(map(str, values[option]))
             raise ValueError(f"mixture.held_out.{option}: {unknown[0]!r} is no value of it; choose among {known}")
-    for env, own in adjustable.items():
-        for knob in own.knobs:
-            if knob.option in held_out and (env in envs or own.demonstrated):
-                _check(env, own, knob, held_out[knob.option])
-    return found
+    for env, of_env in adjustable.items():
+        for knob in of_env.knobs:
+            if knob.option in held_out and (env in envs or of_env.demonstrated):
+                _check(env, of_env, knob, held_out[knob.option])
+    return space_of
 
 
 def _trained(knob: Knob, held_out: Mapping[str, Sequence[Any]]) -> Knob:
@@ -100,18 +100,18 @@ def _trained(knob: Knob, held_out: Mapping[str, Sequence[Any]]) -> Knob:
     return replace(knob, values=tuple(value for value in knob.values if value not in held_out.get(knob.option, ())))
 
 
-def _check(env: str, own: Adjustable, knob: Knob, held: Sequence[Any]) -> None:
+def _check(env: str, of_env: Adjustable, knob: Knob, held: Sequence[Any]) -> None:
     """Raises ValueError: see :func:`spaces`."""
     place = f"mixture.held_out.{knob.option}=[{','.join(map(str, held))}]"
-    left = [value for value in knob.values if value not in held]
-    if not left:
+    trained = [value for value in knob.values if value not in held]
+    if not trained:
         raise ValueError(f"{place} leaves no value of {env} to train on; hold out fewer")
-    if knob.nested and tuple(left) != knob.values[: len(left)]:
+    if knob.nested and tuple(trained) != knob.values[: len(trained)]:
         raise ValueError(f"{place}: larger values of {env} have the same tasks, too; hold out the largest")
-    given = own.options.get(knob.option)
-    if given in held:
-        raise ValueError(f"{place}, but envs.{env}.options.{knob.option}={given} trains on it; set another value")
-    if own.demonstrated and given is None:
+    fixed = of_env.options.get(knob.option)
+    if fixed in held:
+        raise ValueError(f"{place}, but envs.{env}.options.{knob.option}={fixed} trains on it; set another value")
+    if of_env.demonstrated and fixed is None:
         raise ValueError(
             f"{place}, but the demonstrations of envs.{env} may have it; set envs.{env}.options.{knob.option} to "
             "another value, or take them from a part of the environment of their own"

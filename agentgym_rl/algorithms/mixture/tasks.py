@@ -87,15 +87,15 @@ class MixtureConfig:
         Args:
             environments: how many have a share.
         """
-        found: dict[str, str] = {}
+        reasons: dict[str, str] = {}
         if environments == 1:
             why = "one environment has all tasks of every step"
-            found = dict.fromkeys(self.share_keys, why)
+            reasons = dict.fromkeys(self.share_keys, why)
         if self.tasks is By.OFF:
-            kept = self.both_keys if environments > 1 else ()
-            keys = {"floor", "temperature", "decay", "min_samples", "max_samples"}.difference(kept)
-            found |= dict.fromkeys(sorted(keys), "mixture.tasks=off treats tasks alike")
-        return found
+            shared = self.both_keys if environments > 1 else ()
+            keys = {"floor", "temperature", "decay", "min_samples", "max_samples"}.difference(shared)
+            reasons |= dict.fromkeys(sorted(keys), "mixture.tasks=off treats tasks alike")
+        return reasons
 
 
 class Tasks:
@@ -158,8 +158,9 @@ class WeightedTasks(Tasks):
         outcomes: defaultdict[tuple[str, str], list[bool]] = defaultdict(list)
         for episode in episodes:
             outcomes[episode.env, self._key(Task.parse(episode.item_id))].append(episode.success)
-        for (env, key), own in outcomes.items():
-            self.known[env].setdefault(key, Posterior()).add(sum(own), len(own) - sum(own), self.config.decay)
+        for (env, key), successes in outcomes.items():
+            solved = sum(successes)
+            self.known[env].setdefault(key, Posterior()).add(solved, len(successes) - solved, self.config.decay)
 
     def follow(self, envs: Sequence[str]) -> None:
         self.known = {env: self.known.get(env, {}) for env in envs}

@@ -33,11 +33,11 @@ from agentgym_rl.data.episode import Episode
 
 def rewards_by_task(episodes: Iterable[Episode]) -> list[list[float]]:
     """The rewards of each task's episodes that count."""
-    found: defaultdict[str, list[float]] = defaultdict(list)
+    rewards: defaultdict[str, list[float]] = defaultdict(list)
     for episode in episodes:
         if episode.ending.counts:
-            found[episode.item_id].append(episode.reward)
-    return list(found.values())
+            rewards[episode.item_id].append(episode.reward)
+    return list(rewards.values())
 
 
 @dataclass(slots=True)

@@ -30,7 +30,7 @@ KINDS: dict[str, tuple[str, type]] = {
 
 def installed() -> dict[str, Mapping[str, Any]]:
     """Classes by name, by the group that chooses among them."""
-    return {group: read(*kind).found for group, kind in KINDS.items()}
+    return {group: read(*kind).classes for group, kind in KINDS.items()}
 
 
 class Choices(ConfigSource):
@@ -72,7 +72,7 @@ OURS: dict[str, dict[str, Any]] = {
 def _options(group: str) -> Mapping[str, Any]:
     """Typed classes by the names of a group's choices; an environment has none."""
     if group in KINDS:
-        return {name: kind.Config for name, kind in read(*KINDS[group]).found.items()}
+        return {name: kind.Config for name, kind in read(*KINDS[group]).classes.items()}
     if group == "env":
         return dict.fromkeys(registry.available())
     return OURS.get(group, {})
