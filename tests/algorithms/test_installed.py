@@ -27,14 +27,14 @@ def points(monkeypatch, tmp_path):
 
 def test_what_cannot_be_used_is_left_out_with_one_warning(points, caplog):
     with caplog.at_level(logging.WARNING):
-        found = [read("made", Algorithm) for _ in range(2)]
-    assert set(found[0].found) == {"bc"} and found[0] is found[1]
-    assert {name: why.partition(": ")[2] for name, why in found[0].broken.items() if name != "number"} == {
+        reads = [read("made", Algorithm) for _ in range(2)]
+    assert set(reads[0].classes) == {"bc"} and reads[0] is reads[1]
+    assert {name: why.partition(": ")[2] for name, why in reads[0].broken.items() if name != "number"} == {
         "gone": "ModuleNotFoundError: No module named 'nowhere'",
         "syntax": "SyntaxError: invalid syntax (unfinished.py, line 1)",
         "angry": "RuntimeError: no licence",
     }
-    assert found[0].broken["number"] == "its entry point math:pi is no subclass of Algorithm"
+    assert reads[0].broken["number"] == "its entry point math:pi is no subclass of Algorithm"
     assert len(caplog.records) == 4
     assert "made 'gone' is left out: its entry point nowhere:Gone cannot be loaded" in caplog.text
 
