@@ -241,8 +241,7 @@ def _line(env: str, weights: str, measure: str, published: float, evaluated: Map
     by_seed = {seed: 100 * score.value for seed, score in scores.items()}
     if len(scores) > 1:
         panels = [
-            (Panel.of(scores[seed].value, scores[seed].n, _by_task(result, env, measure)),)
-            for seed, result in evaluated.items()
+            (Panel.of(score.value, score.n, _by_task(evaluated[seed], env, measure)),) for seed, score in scores.items()
         ]
         interval, over = crossed([score.value for score in scores.values()], shared(panels)), "seeds and tasks"
     else:

@@ -50,7 +50,7 @@ def _validated(practice: Practice) -> dict[str, Result]:
     return results
 
 
-def _tell(practice: Practice, learned: Learned, validated: dict[str, Result]) -> None:
+def _tell(practice: Practice, learned: Learned, results: dict[str, Result]) -> None:
     from agentgym_rl.eval.evaluation.comparison import compare
     from agentgym_rl.eval.evaluation.tables import comparison_tables
     from agentgym_rl.eval.practice.learn import FLAT_STEPS, NAME
@@ -63,10 +63,8 @@ def _tell(practice: Practice, learned: Learned, validated: dict[str, Result]) ->
     operations = {name: number for name, number in learned.counts.items() if number and name not in ("groups", "mixed")}
     mixed, groups = learned.counts["mixed"], learned.counts["groups"]
     common.say(screen, f"{mixed} of {groups} groups asked about; {common.counts(operations) or 'no operation'}")
-    if validated:
-        for table in comparison_tables(
-            compare(validated["without"], validated["with"]), "without", "with the playbook"
-        ):
+    if results:
+        for table in comparison_tables(compare(results["without"], results["with"]), "without", "with the playbook"):
             screen.print(table)
     for line in spent(practice.models):
         common.say(screen, line)

@@ -73,13 +73,12 @@ class AgentGymTaskset(vf.Taskset[AgentGymTask, Config]):  # type: ignore[misc]
         indices = spec.indices(config.split)
         if spec.prompt is not None:
             raise ValueError(f"style={config.style} has no instruction to begin with; choose agentgym or compact")
-        system_prompt = opening(spec, config.style, config.action_format)[0]["content"]
+        prompt = opening(spec, config.style, config.action_format)[0]["content"]
         same = {key: getattr(config, key) for key in ("env", "style", "action_format", "max_turns", "options")}
         for index in indices:
             item_id = str(OurTask(config.env, index))
             yield AgentGymTask(
-                Data(id=item_id, name=item_id, item_id=item_id, prompt=None, system_prompt=system_prompt, **same),
-                config.task,
+                Data(id=item_id, name=item_id, item_id=item_id, prompt=None, system_prompt=prompt, **same), config.task
             )
 
 

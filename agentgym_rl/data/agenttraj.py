@@ -110,8 +110,7 @@ def of_env(path: str | Path, env: str) -> list[Trajectory]:
     """
     trajectories = read(path)
     envs = [
-        parsed[0] if (parsed := item_ids.read(trajectory.item_id)) else trajectory.item_id
-        for trajectory in trajectories
+        parts[0] if (parts := item_ids.read(trajectory.item_id)) else trajectory.item_id for trajectory in trajectories
     ]
     chosen = [candidate for candidate, name in zip(trajectories, envs, strict=True) if name == env]
     if not chosen:

@@ -65,12 +65,10 @@ TEXTS = load(Path(__file__).with_suffix(".toml"), dict[str, Text])
 def diagnose(rows: Iterable[Row]) -> list[Finding]:
     """What the last units of each stage show, from the rows of ``metrics.jsonl``."""
     return [
-        Finding(
-            stage=stage, rule=name, cause=TEXTS[verdict[0]].cause.format(*verdict[1:]), remedy=TEXTS[verdict[0]].remedy
-        )
+        Finding(stage=stage, rule=name, cause=TEXTS[why[0]].cause.format(*why[1:]), remedy=TEXTS[why[0]].remedy)
         for stage, units in by_stage(rows).items()
         for name, rule in RULES.items()
-        if (verdict := rule(units)) is not None
+        if (why := rule(units)) is not None
     ]
 
 

@@ -32,10 +32,8 @@ def _goals(game: Game) -> Iterator[Goal]:
 
 
 def reached(game: Game, commands: Sequence[str]) -> tuple[Goal, int] | None:
-    """The last goal that commands reach, other than the game's own, and after how many of them it holds.
-
-    One that asks for more than putting one thing away comes before the others.
-    """
+    """The last goal that commands reach, other than the game's own, and after how many of them it holds. One that asks
+    for more than putting one thing away comes before the others."""
     house, turns = House(game), dict[Goal, int]()
     for turn, command in enumerate(commands, start=1):
         moved = {thing.type for thing in (house.act(command).thing, house.held) if thing is not None}

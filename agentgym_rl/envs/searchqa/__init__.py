@@ -159,7 +159,5 @@ def exact_match(answer: str, golden: Sequence[str]) -> bool:
 def f1(answer: str, golden: Sequence[str]) -> float:
     """Harmonic mean of precision and recall over words, in [0, 1]: the highest over the golden answers."""
     words = Counter(normalise(answer).split())
-    golden_words = [Counter(normalise(each).split()) for each in golden]
-    return max(
-        (2 * (words & expected).total() / ((words + expected).total() or 1) for expected in golden_words), default=0.0
-    )
+    answers = [Counter(normalise(each).split()) for each in golden]
+    return max((2 * (words & gold).total() / ((words + gold).total() or 1) for gold in answers), default=0.0)

@@ -132,8 +132,7 @@ async def _contents_match(targets: Sequence[Target], page: Page, shop: Shop | No
             right = clean(text) == clean(target.exact)
         else:
             right = all(
-                any(includes(alternative, text) for alternative in required.split(" |OR| "))
-                for required in target.include
+                any(includes(alternative, text) for alternative in needed.split(" |OR| ")) for needed in target.include
             )
         if not right:
             return False

@@ -157,20 +157,15 @@ def _family(number: int) -> tuple[Product, ...]:
     rng = Random(f"{SEED}:family:{number}")
     category = TEXTS.categories[number % len(TEXTS.categories)]
     name = rng.choice(TEXTS.brand_starts) + rng.choice(TEXTS.brand_ends), rng.choice(TEXTS.lines)
-    *attributes, foreign, unrelated = rng.sample(category.attributes, 6)
+    *shared, foreign, unrelated = rng.sample(category.attributes, 6)
     absent = {option: rng.choice(values) for option, values in category.options.items()}
     options = {option: tuple(v for v in values if v != absent[option]) for option, values in category.options.items()}
     option = rng.choice(list(options))
     others = options | {option: (absent[option], *options[option][1:])}
     price = rng.randint(*category.price) + rng.choice((0.0, 0.49, 0.95, 0.99))
     dearer = price + rng.randint(45, 80)
-    lacking = [*attributes[:2], foreign, unrelated]
-    kinds = (
-        (attributes, options, price),
-        (lacking, options, price),
-        (attributes, others, price),
-        (attributes, options, dearer),
-    )
+    lacking = [*shared[:2], foreign, unrelated]
+    kinds = ((shared, options, price), (lacking, options, price), (shared, others, price), (shared, options, dearer))
     return tuple(_product(f"{number}:{at}", category, name, rng, *kind) for at, kind in enumerate(kinds))
 
 

@@ -55,7 +55,7 @@ def build(products: str | Path, folder: str | Path, show_progress: bool = False)
     """
     products, folder = Path(products), Path(folder)
     attributes = products.with_name(products.name.replace("items_shuffle", "items_ins_v2"))
-    human = products.with_name("items_human_ins.json")
+    human_file = products.with_name("items_human_ins.json")
     if attributes == products:
         raise ValueError(f"{products}: give WebShop's items_shuffle.json or items_shuffle_1000.json")
     for path in (products, attributes):
@@ -63,20 +63,18 @@ def build(products: str | Path, folder: str | Path, show_progress: bool = False)
             raise ValueError(f"no file {path}; the setup.sh of WebShop's repository downloads it")
     if folder.exists():
         raise ValueError(f"{folder} exists; remove it or name another folder")
-    marked, human_wishes = json_object(attributes), json_object(human) if human.is_file() else {}
+    marked, human = json_object(attributes), json_object(human_file) if human_file.is_file() else {}
     beside = folder.with_name(f".{folder.name}.{os.getpid()}.tmp")
     beside.mkdir(parents=True)
     try:
-        count = _build(products, marked, human_wishes, beside, show_progress)
+        count = _build(products, marked, human, beside, show_progress)
         os.replace(beside, folder)
     finally:
         shutil.rmtree(beside, ignore_errors=True)
     return count
 
 
-def _build(
-    products: Path, marked: dict[str, Any], human_wishes: dict[str, Any], folder: Path, show_progress: bool
-) -> int:
+def _build(products: Path, marked: dict[str, Any], human: dict[str, Any], folder: Path, show_progress: bool) -> int:
     ends = {name: array("q", [0]) for name in (OFFSETS, *get_args(Goals))}
     """Of each product: the end of its line, and of its goals among all."""
 
@@ -90,7 +88,7 @@ def _build(
                     if entry["asin"] in seen or len(entry["asin"]) > 10:
                         continue
                     product = _product(entry, marked)
-                    wishes = _wishes(product, marked.get(product.asin, {}), human_wishes.get(product.asin, ()))
+                    wishes = _wishes(product, marked.get(product.asin, {}), human.get(product.asin, ()))
                 except (KeyError, IndexError, TypeError, AttributeError, ValueError, ArithmeticError) as error:
                     raise ValueError(f"{products}, product {number} is not one of WebShop's: {error!r}") from error
                 seen.add(product.asin)
@@ -159,18 +157,15 @@ def _product(entry: dict[str, Any], marked: Mapping[str, Any]) -> Product:
     )
 
 
-def _wishes(
-    product: Product, marked: Mapping[str, Any], human_wishes: Sequence[Mapping[str, Any]]
-) -> dict[str, list[Any]]:
+def _wishes(product: Product, marked: Mapping[str, Any], human: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
     """Of each kind of goals: an instruction, the attributes, and for human goals the options."""
-    human = [
-        [wish["instruction"].strip("."), wish["instruction_attributes"], wish["instruction_options"]]
-        for wish in human_wishes
+    wishes = [
+        [wish["instruction"].strip("."), wish["instruction_attributes"], wish["instruction_options"]] for wish in human
     ]
     text = marked.get("instruction")
     return {
         "synthetic": [] if text is None else [text, marked["instruction_attributes"]],
-        "human": [wish for wish in human if wish[1]],
+        "human": [wish for wish in wishes if wish[1]],
     }
 
 

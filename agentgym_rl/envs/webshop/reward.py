@@ -66,10 +66,8 @@ def has_attribute(product: Product, attribute: str) -> bool:
 def options_chosen(goal: Goal, offered: Mapping[str, tuple[str, ...]]) -> list[str]:
     """For each wanted option the first value on offer that satisfies it."""
     values = [value for choices in offered.values() for value in choices]
-    matches = (
-        next((value for value in values if _alike(_colour(value), _colour(want))), None) for want in goal.options
-    )
-    return [value for value in matches if value is not None]
+    hits = (next((value for value in values if _alike(_colour(value), _colour(want))), None) for want in goal.options)
+    return [value for value in hits if value is not None]
 
 
 def _alike(value: object, other: object) -> bool:

@@ -256,11 +256,8 @@ def _panels(run: Run, stage: str, column: Column, decoding: str) -> Panels | Non
 
 def _by_seed(runs: Sequence[tuple[int, Panels | None]]) -> dict[int, Panels]:
     """Mean of each seed's runs; a seed without any is left out."""
-    seeds = sorted({seed for seed, panels in runs if panels is not None})
-    return {
-        seed: mean_of([panels for run_seed, panels in runs if run_seed == seed and panels is not None])
-        for seed in seeds
-    }
+    known = [(seed, panels) for seed, panels in runs if panels is not None]
+    return {seed: mean_of([panels for run_seed, panels in known if run_seed == seed]) for seed in sorted(dict(known))}
 
 
 def _successes(arm: Arm, column: Column, decoding: str) -> dict[int, Panels]:

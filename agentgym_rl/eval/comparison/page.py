@@ -125,9 +125,8 @@ def _training(comparison: Comparison) -> list[Figure]:
 
 def _look_of(comparison: Comparison, run: Run) -> tuple[str, str, int]:
     """Colour, line style and number of the arm of a run's algorithm, or of its newest stage."""
-    numbers = {
-        arm.stage: number for number, arm in enumerate(comparison.arms) if any(run is member for member in arm.runs)
-    }
+    arms = enumerate(comparison.arms)
+    numbers = {arm.stage: number for number, arm in arms if any(run is member for member in arm.runs)}
     number = numbers.get(run.algorithm, list(numbers.values())[-1])
     return *look(comparison.arms, number), number
 

@@ -83,9 +83,7 @@ def _passes(result: Result) -> Table:
     )
     table.add_column("environment")
     passes = result.passes()
-    columns = list(
-        dict.fromkeys((name, k) for by_name in passes.values() for name, by_k in by_name.items() for k in by_k)
-    )
+    columns = list(dict.fromkeys((name, k) for by_name in passes.values() for name, ks in by_name.items() for k in ks))
     for name, k in columns:
         table.add_column(name.replace("k", str(k)), justify="right", overflow="fold")
     tasks = {env: len(outcomes) for env, outcomes in result.by_env.items()}

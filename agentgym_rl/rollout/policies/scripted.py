@@ -96,9 +96,7 @@ class Random(Policy):
         """What solves other tasks."""
         if env not in self._solutions:
             self._solutions[env] = _solutions(env)
-        commands = [
-            command for other, solution in self._solutions[env].items() if other != task for command in solution
-        ]
+        commands = [command for other, steps in self._solutions[env].items() if other != task for command in steps]
         if not commands:
             raise NoActions(
                 f"{env.spec.name} lists no actions and has no oracle, so that there is nothing to choose from; give "

@@ -26,13 +26,11 @@ class Offer:
     """Splits with tasks that the server does not have, each with the reason."""
 
     @classmethod
-    def of(
-        cls, dialect: Dialect, address: str, spec: EnvSpec, own_digests: Digests, server_digests: Digests | None
-    ) -> Offer:
+    def of(cls, dialect: Dialect, address: str, spec: EnvSpec, ours: Digests, theirs: Digests | None) -> Offer:
         """Compare our digests with a server's; AgentGym's servers tell none."""
-        if server_digests is not None:
+        if theirs is not None:
             reason = "the server has other tasks there: serve the environment with the same options and version"
-            others = [split for split in own_digests if server_digests.get(split) != own_digests[split]]
+            others = [split for split in ours if theirs.get(split) != ours[split]]
             return cls(dialect, address, False, dict.fromkeys(others, reason))
         last = dialect.tasks - 1 if dialect.tasks is not None else None
         reason = (
