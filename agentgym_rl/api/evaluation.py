@@ -277,7 +277,7 @@ def rules_for(request: Request, folder: str | None) -> Rules:
 
 
 def changed(rules: Rules, request: Rollouts) -> Rules:
-    """Rules with what a request gives of its own."""
+    """Rules with the settings that a request gives."""
     updated = rules.but(
         style=request.style, max_turns=request.max_turns, max_new_tokens=request.max_new_tokens,
         invalid_limit=request.invalid_limit, retries=request.retries, action_format=request.action_format,

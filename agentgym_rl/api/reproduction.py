@@ -130,7 +130,7 @@ class Reproduction:
 
     @cached_property
     def changed(self) -> tuple[str, ...]:
-        """Settings of one's own that may change what is learned, in place of the published ones."""
+        """Settings that differ from the published ones and may change what is learned."""
         from agentgym_rl.engine.recipe.compose import identity, load
 
         ours = self.planned[0].config

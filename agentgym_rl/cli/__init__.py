@@ -66,7 +66,7 @@ def _errors(ctx: Any) -> Iterator[None]:
 
 
 def _usage(error: Any, ctx: Any) -> str:
-    """What is wrong with an option or argument, with its value, which pydantic tells apart from its message."""
+    """What is wrong with an option or argument, with its value, which pydantic keeps out of its message."""
     text = " ".join(error.format_message().split()).rstrip(".").replace("Value error, ", "")
     match = re.search(r"input_value=(.*), input_type", str(error.__cause__))
     value = f", not {match[1]}" if match and match[1] not in text else ""

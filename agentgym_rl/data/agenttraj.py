@@ -59,7 +59,7 @@ class Trajectory:
 
     @classmethod
     def of(cls, item_id: str, messages: Sequence[Message], start: int) -> Trajectory:
-        """A trajectory that trains on every response after the first ``start`` messages, but on empty ones.
+        """A trajectory that trains on every response after the first ``start`` messages, except empty ones.
 
         What follows the last response is left out: it is not trained on, and the published files end with a response.
         """

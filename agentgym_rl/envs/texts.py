@@ -58,7 +58,7 @@ class EnvTexts(FunctionTexts):
     """By style."""
 
     def spec(self, name: str, splits: Mapping[str, Sequence[int]], **facts: Any) -> EnvSpec:
-        """The facts of the environment: what is given, and else what the file says."""
+        """The facts of the environment: ``facts``, and else what the file says."""
         defaults = {"licence": self.licence, "instructions": self.instructions, "tools": self.tools, **self.facts}
         return EnvSpec(name=name, splits=splits, **(defaults | facts))
 

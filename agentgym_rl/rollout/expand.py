@@ -147,7 +147,7 @@ async def _variants(
 
 
 def stated(observation: str, goal: str) -> str:
-    """The line of a first observation that states the goal: it has most words of the goal, and fewest others."""
+    """The line of a first observation that states the goal: it has most of the goal's words, and then fewest others."""
     goal_words = set(_words(goal))
 
     def likeness(line: str) -> tuple[int, int]:

@@ -87,8 +87,8 @@ async def run_attempt(
 ) -> Episode:
     """Run one episode once in an open session, which stays open.
 
-    A response that cannot be read uses up a turn; the environment is not called, and the agent reads why. So it is with
-    one that the parser fails on, which the turn records as its ``fault``.
+    A response that cannot be read uses up a turn; the environment is not called, and the agent reads why. The same
+    holds where the parser itself fails, which the turn records as its ``fault``.
 
     Args:
         max_turns: turn limit of this episode; without it ``settings.max_turns``, then the environment's own.

@@ -84,7 +84,7 @@ class Layout:
     """Width and height of the viewport; None shows all of the page."""
 
     def shows(self, node: int) -> bool:
-        """Whether the node is in the viewport; of one without a place, such as an option, what it is in."""
+        """Whether the viewport shows the node; of one without a box, such as an option, the nearest parent with one."""
         while node not in self.boxes and node in self.parents:
             node = self.parents[node]
         if self.size is None or node not in self.boxes:
@@ -152,8 +152,8 @@ def elements(
     Args:
         nodes: of the accessibility tree; the first one is its root.
         layout: leave out what it does not show.
-        figures: give pictures without a name, and text among shapes, their look, and add the figures of the layout of
-            whose content the tree says nothing.
+        figures: describe the look of nameless pictures and of text among shapes, and add the layout's figures that the
+            tree says nothing of.
     """
     listed: list[Element] = []
     repeated: set[int] = set()

@@ -151,7 +151,7 @@ class OpenEnvSession(EnvProxy):
         return self._read(result, 0.0).observation
 
     async def _request(self, kind: str, data: Data) -> dict[str, Any]:
-        """The data of an answer; an error, other than that the agent made a mistake, spoils the session."""
+        """The data of the answer. Any error but Invalid, a mistake of the agent's, spoils the session."""
         assert self._lease is not None
         self._sound = False
         try:

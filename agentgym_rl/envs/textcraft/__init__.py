@@ -138,7 +138,7 @@ class TextCraft(TextEnv):
         return make_plan(self._tasks.book, goal.item, goal.amount or 1, rng)
 
     def achieved(self, task: Task, commands: Sequence[str]) -> Achieved | None:
-        """The first of the deepest items that are crafted and are goals of tasks, in any number."""
+        """The deepest item that was crafted and is a goal of tasks, in any number; of several the first."""
         book, own_goal = self._tasks.book, str(find_goal(self._tasks, self._index(task))[0])
         made = crafted(book, [self._spaced(command) for command in commands])
         items = [item for item in made if item in self._tasks.goals and str(Goal(item, None)) != own_goal]

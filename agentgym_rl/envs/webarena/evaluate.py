@@ -102,7 +102,7 @@ async def _judged(config: Config, expected: str | Sequence[str], answer: str, ju
 
 
 def url_matches(expected: str, url: str) -> bool:
-    """Whether an address has one of the wanted ones, separated by ``|OR|``, in it, and the values of its query."""
+    """Whether a URL contains one of the expected ones, which ``|OR|`` separates, with the values of their queries."""
     base, query = _parts(url)
     alternatives = [_parts(alternative) for alternative in expected.split(" |OR| ")]
     values: dict[str, set[str]] = {}

@@ -93,7 +93,7 @@ class Files:
 
     @cached_property
     def splits(self) -> Mapping[str, Sequence[int]]:
-        """AgentGym-RL's, of the tasks that can be played; ``train`` or ``test`` without any has all of them."""
+        """AgentGym-RL's splits, of the tasks that can be played; an empty ``train`` or ``test`` gets all of those."""
         playable = sorted(self._configs)
         playable_of = {name: tuple(index for index in playable if index in indices) for name, indices in RANGES.items()}
         return {name: indices or tuple(playable) for name, indices in playable_of.items() if indices or name != "rest"}

@@ -156,7 +156,7 @@ class WebShop(TextEnv):
     def achieved(self, task: Task, commands: Sequence[str]) -> Achieved | None:
         """An instruction for what is bought: some of its attributes, the values that were chosen, and a price limit.
 
-        As in the tasks of a split, neither the product nor the instruction is wanted in another.
+        As with a split's own tasks, no other split asks for the product, or in these words.
         """
         if not self.relabels:
             return super().achieved(task, commands)

@@ -102,7 +102,7 @@ def goal_of(product: Product, options: Mapping[str, str], split: str) -> Goal:
 
 
 def goals_worded(instruction: str, split: str) -> Iterator[Goal]:
-    """The goals of :func:`goal_of` with this instruction. The values of options are those that it has."""
+    """The goals of :func:`goal_of` with this instruction, and the values of options that it names."""
     for product in (product for family in _families_of(split) for product in family if product.query in instruction):
         pairs = [(name, value) for name, values in product.options.items() for value in values]
         worded = {name: value for name, value in pairs if f"{name}: {value}, " in instruction}

@@ -48,7 +48,7 @@ class Budget:
 
 
 def budget_of(comparison: Comparison) -> Budget | None:
-    """The budget that the recipes of all arms give; without one, the episodes that most of the arms spent.
+    """The budget that the recipes of all arms give; without one, the commonest number of episodes that an arm spent.
 
     Returns:
         None where there are not two arms that finished training by an algorithm.

@@ -13,7 +13,7 @@ from agentgym_rl.rollout.harness.settings import found
 
 
 def main(name: str) -> None:
-    """Call the function; a number that it returns is told as the reward."""
+    """Call the function; a number that it returns is sent as the reward."""
     environ = os.environ
     reward = found(name)(json.loads(environ["AGENTGYM_TASK"]), environ["AGENTGYM_BASE_URL"], environ["AGENTGYM_KEY"])
     if inspect.iscoroutine(reward):

@@ -115,7 +115,7 @@ class ChatClient:
 
 
 def pause(headers: Mapping[str, str], tries: int) -> float:
-    """Seconds until a request is repeated: those that the server asks for if they are few, else more each time."""
+    """Seconds before a request is repeated: what the server asks for, if that is short, else longer with each try."""
     for name, unit in (("retry-after-ms", 1000), ("retry-after", 1)):
         value = headers.get(name, "")
         if re.fullmatch(r"\d+(\.\d+)?", value, re.ASCII) and (seconds := float(value) / unit) <= LONGEST_PAUSE:
