@@ -89,6 +89,8 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
                 episodes = [made(task, env="textcraft", success=success, step=step) for task, success in tried]
                 episode_store.write(folder / "episodes" / f"step{step:06d}.parquet", episodes)
     shutil.copy(folder / "episodes/step000031.parquet", place / "tried.parquet")
+    (place / "examples").mkdir()
+    shutil.copy(Path(__file__).parents[1] / "examples/gateway_agent.py", place / "examples")
     (place / "runs/smoke-grpo-seed0").symlink_to("demo-grpo-seed0")
     (place / "runs/verl-agent-alfworld-gigpo-seed0").symlink_to("demo-grpo-seed0")
     (place / "texts.toml").write_text("textcraft = ['', 'Look first.']\n")

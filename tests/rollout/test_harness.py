@@ -422,6 +422,7 @@ def test_settings_are_read_from_a_mapping(tmp_path, monkeypatch):
     [
         ({}, "give either harness.command or harness.function"),
         ({"command": ["no-such-program"]}, "there is no program 'no-such-program'"),
+        ({"command": ["python", "no_agent.py"]}, "there is no file 'no_agent.py' from /"),
         ({"function": "agent"}, "is neither module:function nor file.py:function"),
         ({"function": "json:nothing"}, "cannot be imported"),
         ({"command": ["true"], "memory_mb": 0}, "harness.memory_mb is 0"),

@@ -63,6 +63,9 @@ class Harness:
             found(function)
         for command in filter(None, (self.command, self.grade_command)):
             program(command)
+        match self.command:
+            case ["python", script, *_] if script.endswith(".py") and not Path(script).is_file():
+                raise ValueError(f"harness: there is no file {script!r} from {Path.cwd()}; give its path")
 
     @classmethod
     def named(cls, text: str) -> Harness:
