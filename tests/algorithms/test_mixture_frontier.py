@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 from sweep import swept
 
 from agentgym_rl.algorithms.mixture import Adjustable, By, Frontier, FrontierConfig, Pools
-from agentgym_rl.algorithms.mixture.frontier import Individual
+from agentgym_rl.algorithms.mixture.frontier import Individual, Mutate
 from agentgym_rl.algorithms.mixture.posterior import Posterior
 from agentgym_rl.data.episode import Ending, Episode
 from agentgym_rl.envs import Task
+from agentgym_rl.envs.core import EnvUnavailable
 from agentgym_rl.envs.knobs import Knob
 
 LEVELS = tuple(range(1, 11))
@@ -138,7 +139,7 @@ def test_whatever_happens(
         )
         assert len({json.dumps(each.settings) for each in found.population}) == len(found.population)
     assert all(part.settings["level"] not in held and part.settings["look"] != "dark" for part in found.parts.values())
-    assert found.births == len(found.population) + found.deaths
+    assert len(found.individuals) == len(found.population) + found.deaths
 
 
 def test_settings_that_no_oracle_solves_are_never_born_and_a_small_space_leaves_a_small_population() -> None:
@@ -216,6 +217,104 @@ NESTED = (Knob("depth", (1, 2, 3), nested=True),)
 def test_what_cannot_be(envs: dict[str, Adjustable], held_out: dict[str, list[Any]], says: str) -> None:
     with pytest.raises(ValueError, match=says):
         frontier(envs, held_out=held_out)
+
+
+def asked(answer: str | Exception, envs: Mapping[str, Adjustable] | None = None, **keys: Any) -> Frontier:
+    """A population that has changed once, after a writer was asked; what it was asked and what was said is kept."""
+    found = frontier(envs, mutate=Mutate.WRITER, every=1, min_episodes=1, **keys)
+    found.questions, found.said = [], []
+
+    def ask(question: str) -> str:
+        found.questions.append(question)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    found.ask, found.say = ask, found.said.append
+    played(found, range(1), 5.0)
+    return found
+
+
+def test_what_a_writer_proposes_is_born_first() -> None:
+    proposals = [
+        {"environment": "maze", "level": "7", "look": "dark"},
+        {"environment": "maze", "level": 6, "look": "odd"},
+    ]
+    found = asked(f"<think>[hm]</think>Here they are:\n```json\n{json.dumps(proposals)}\n```", held_out={"level": [10]})
+    born = [each for each in found.individuals if each.parents == ["writer"]]
+    assert [each.settings for each in born] == [{"level": 7, "look": "dark"}, {"level": 6, "look": "odd"}]
+    assert len(found.population) == 12 and found.deaths == 8, "children took the other places"
+    assert [found.metrics()[f"frontier/writer_{key}"] for key in ("proposals", "refused", "unread")] == [2, 0, 0]
+    (question,) = found.questions
+    assert "maze: level = 1, 2, 3, 4, 5, 6, 7, 8, 9; look = plain, odd, dark" in question
+    assert (
+        question.count("% in 8 episodes") + question.count("% in 12 episodes") == 12
+        and "Propose 8 other" in question
+        and found.said == []
+    )
+
+
+FILLED = json.dumps({"environment": "maze", "level": 1, "look": "plain"})
+
+
+@pytest.mark.parametrize(
+    ("item", "says"),
+    [
+        ("7", "7 is no object"),
+        ('{"level": 1, "look": "odd"}', "environment=None is none of maze"),
+        ('{"environment": ["maze"], "level": 1, "look": "odd"}', "is none of maze"),
+        ('{"environment": "maze", "level": 99, "look": "odd"}', "level=99 is none of 1, 2, 3, 4, 5, 6, 7, 8, 9"),
+        ('{"environment": "maze", "level": 10, "look": "odd"}', "level=10 is none of"),  # held out
+        ('{"environment": "maze", "level": true, "look": "odd"}', "level=True is none of"),
+        ('{"environment": "maze", "level": 1}', "look=None is none of plain, odd, dark"),
+        ('{"environment": "maze", "level": 1, "look": "odd", "width": 3}', "width is no setting of maze"),
+        ('{"environment": "maze", "level": 9, "look": "dark"}', "is not solved"),
+        (f"{FILLED}, {FILLED}", "of maze lives already"),
+        ('{"environment": "maze", "level": 99, "look": "odd"}, ' * 500 + "7", "8 of 8 proposals refused"),
+    ],
+)
+def test_proposals_that_may_not_be_born_are_counted_and_children_take_their_place(item: str, says: str) -> None:
+    grounds = {"maze": ground(lambda setting: (setting["level"], setting["look"]) in ((9, "dark"), (8, "dark")))}
+    found = asked(f"[{item}]", grounds, held_out={"level": [10]})
+    assert found.told["refused"] > 0 and found.told["unread"] == 0
+    assert len(found.said) == 1 and says in found.said[0]
+    assert len(found.population) == 12
+    assert all(part.settings["level"] != 10 for part in found.parts.values())
+
+
+@pytest.mark.parametrize("answer", ["", "no idea", "{}", "[1, 2", "[" * 5000, EnvUnavailable("the writer is gone")])
+def test_without_an_answer_children_are_born(answer: str | Exception) -> None:
+    found = asked(answer)
+    assert found.told == {"unread": 1} and len(found.population) == 12
+    assert found.said[0].startswith("mixture=frontier: the writer proposes nothing: ")
+    again = frontier(mutate=Mutate.WRITER, every=1, min_episodes=1)
+    again.load_state_dict(json.loads(json.dumps(found.state_dict())))
+    assert again.metrics() == found.metrics()
+
+
+def test_a_writer_that_takes_no_question_ends_the_run() -> None:
+    with pytest.raises(ValueError, match="no credit"):
+        asked(ValueError("no credit"))
+
+
+def test_a_population_that_shrinks_says_so() -> None:
+    solved: set[str] = set()
+
+    def tasks(name: str, setting: Mapping[str, Any]) -> range:
+        if len(solved) == 12 and name not in solved:
+            raise ValueError("is not solved")
+        solved.add(name)
+        return range(100)
+
+    found = frontier({"maze": ground(tasks=tasks)}, every=1, min_episodes=1)
+    said: list[str] = []
+    found.say = said.append
+    played(found, range(1), 5.0)
+    assert 4 <= len(found.population) < 12
+    assert said == [
+        f"mixture=frontier: {len(found.population)} settings live instead of 12; what else was drawn lives already, or "
+        "its oracle does not solve it"
+    ]
 
 
 @pytest.mark.parametrize(

@@ -89,6 +89,7 @@ class Run:
         self,
         folder: Path,
         *overrides: str,
+        recipe: Sequence[str] = RECIPE,
         fault: tuple[str, int, str] | None = None,
         group: Path | None = None,
         **variables: str,
@@ -96,7 +97,7 @@ class Run:
         words = ["-m", "agentgym_rl.cli", "train"] if fault is None else [str(HERE / "fault.py"), *map(str, fault)]
         self.folder, self.before = folder, set(os.listdir("/dev/shm"))
         self.begun = time.monotonic()
-        command = [sys.executable, *words, *once(*RECIPE, f"run.dir={folder}", *overrides)]
+        command = [sys.executable, *words, *once(*recipe, f"run.dir={folder}", *overrides)]
         self.process = subprocess.Popen(
             command if group is None else in_group(group, command),
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True,
@@ -217,7 +218,7 @@ def same_training(run: Path, other_run: Path, stage: str) -> int:
     assert [row["step"] for row in rows[0]] == [row["step"] for row in rows[1]]
     for a, b in zip(*rows, strict=True):
         step = a["step"]
-        if "run/episodes" in a and "env/maze/share" in a:
+        if "rollout/episodes_per_s" in a:
             assert played(run, step) == played(other_run, step), f"step {step}"
         names = {name for name in a.keys() | b.keys() if not any(part in name for part in TIMES)}
         apart = {name: (a.get(name), b.get(name)) for name in sorted(names) if not close(a.get(name), b.get(name))}

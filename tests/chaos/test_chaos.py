@@ -164,6 +164,30 @@ def test_agentevol_goes_on_as_if_nothing_had_been(place: Path, cache: str, undis
     assert same_training(undisturbed_evolution, place / "killed_evolution", "agentevol") >= 4
 
 
+FRONTIER = (
+    "experiment=frontier_maze", "logger.wandb=disabled", "run.save_every=2", "engine.start_seconds=900",
+    "budget.episodes=null", "algorithm.steps=6", "cloning.epochs=4", "algorithm.tasks_per_step=6",
+    "algorithm.mini_batch_tasks=6", "mixture.every=1", "mixture.population=5", "mixture.elite=2",
+    "mixture.min_episodes=4",
+    *(f"envs.maze-corridor.panels.{panel}.n=4" for panel in ("near", "middle", "far", "validation")),
+    *(f"envs.maze-{family}.panels.new_mazes.n=4" for family in ("rooms", "perfect", "tee")),
+)  # fmt: skip
+"""A population that changes after each step, and is saved after every other one."""
+
+
+def test_a_driver_killed_while_settings_follow_the_agent(place: Path, cache: str) -> None:
+    whole = Run(place / "whole_frontier", cache, recipe=FRONTIER)
+    whole.finish()
+    folder = place / "killed_frontier"
+    run = Run(folder, cache, recipe=FRONTIER, fault=("rollout", 4 + 4, "driver"))
+    out = run.end()
+    assert run.process.returncode == -signal.SIGKILL, out
+    assert step_of(folder) == 4 + 2
+    assert any(each["died"] for each in state(folder)["mixture"]["shares"]["individuals"])
+    Run(folder, cache, recipe=FRONTIER).finish()
+    assert same_training(whole.folder, folder, "grpo") == 6
+
+
 # environments
 
 

@@ -75,6 +75,7 @@ def draws(config: Config) -> Any:
     """Tasks, numbers of samples and turn limits of some steps, with made-up outcomes."""
     run = Resolved(config)
     mixture, curriculum = run.mixture, run.curriculum
+    mixture.ask = lambda question: '[{"environment": "counter", "most": 3, "ink": "blue"}]'
     found = []
     for step in range(1, 7):
         drawn = mixture.draw(step, 8, 4)
@@ -655,6 +656,7 @@ OF_MIXTURES: dict[str, dict[str, Entry]] = {
         "novelty": (0.0, draws, "mixture.distance=0.3"),
         "distance": (0.9, draws),
         "crossover": (1.0, draws, *CHANGING),
+        "mutate": ("writer", draws, *CHANGING),
         "held_out": ("{ink: [blue]}", draws, "envs.counter.options={ink: red}"),
     },
     "sequential": {**OF_TASKS, "steps": (2, draws), "order": ("[generous,counter]", draws)},

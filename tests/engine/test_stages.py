@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
+import sys
 from copy import deepcopy
 from dataclasses import replace
 from functools import cache
@@ -40,11 +41,16 @@ from agentgym_rl.engine.run.metrics_log import MetricsLog, read
 from agentgym_rl.engine.run.run import EngineRun
 from agentgym_rl.engine.run.saver import NotSaved
 from agentgym_rl.engine.run.stages import Stages
+from agentgym_rl.engine.run.texts import open_writer, texts_of
 from agentgym_rl.envs import Task
 from agentgym_rl.envs.core import EnvUnavailable
 from agentgym_rl.envs.splits import fingerprint
 from agentgym_rl.rollout.playbook import Op, Operation, Playbook
+from agentgym_rl.rollout.policies.api import BudgetSpent
 from agentgym_rl.rollout.supervised import Example
+
+sys.path.append(str(Path(__file__).parents[1] / "rollout"))
+from chat_server import ChatServer, serving
 
 PANEL = 4
 """Tasks of the recipe's panel."""
@@ -202,10 +208,11 @@ def run(toy_recipes):
         broken=(),
         broken_panel=(),
         broken_by=Ending.ENV_ERROR,
+        writer=None,
     ):
         folder_path = toy_recipes / name
         config = deepcopy(composed("experiment=counter", "cloning.epochs=2", *overrides))
-        config.run.dir = str(folder_path)
+        config.run.dir, config.writer.policy = str(folder_path), writer or config.writer.policy
         if panel is not None:
             config.envs["counter"].panels["choose"] = panel
         folder = RunFolder(folder_path, recipes.identity(config), resume=True)
@@ -215,8 +222,10 @@ def run(toy_recipes):
         trainer.broken_by = broken_by
         log = MetricsLog(folder.path, to_dict(config), state.global_step, state.logged)
         said: list[str] = []
+        resolved = Resolved(config)
+        texts = texts_of(resolved, trainer, None, writer=open_writer(resolved), spent=state.written, stop=stop)
         run = EngineRun(
-            resolved=Resolved(config), trainer=trainer, folder=folder, state=state, log=log,
+            resolved=resolved, texts=texts, trainer=trainer, folder=folder, state=state, log=log,
             encoder=None, demonstrations=[demonstration([1, 2])] * 8, bar=lambda *_: None, say=said.append, stop=stop,
         )  # fmt: skip
         cache = None if config.run.cache is None else ClonedCache(Path(config.run.cache), digest(config, cloned=True))
@@ -226,6 +235,7 @@ def run(toy_recipes):
             trainer.stages.complete()
         finally:
             log.close()
+            texts.close()
             trainer.steps = [line for line in said if re.match(r"\w+ \d+ of \d+", line)]
             trainer.said = [line for line in said if line not in trainer.steps]
         return trainer
@@ -849,16 +859,75 @@ def test_a_killed_run_goes_on_with_the_same_parts_of_environments(run, monkeypat
         run(*FRONTIER)
     trainer = run(*FRONTIER)
     assert resumed_state(trainer) == resumed_state(whole)
-    assert trainer.state.mixture["shares"]["deaths"] > 0
-    parts = trainer.state.mixture["shares"]["parts"]
-    assert trainer.parts and all(parts[name] == {"env": env, "settings": options}
-                                 for name, (env, options) in trainer.parts.items())  # fmt: skip
+    individuals = trainer.state.mixture["shares"]["individuals"]
+    assert any(each["died"] for each in individuals)
+    parts = {each["name"]: (each["env"], each["settings"]) for each in individuals}
+    assert trainer.parts and trainer.parts.items() <= parts.items()
     steps, unbroken = (read(each.folder.path) for each in (trainer, whole))
     told = ("frontier/", "env/", "val/")
     assert [[(key, value) for key, value in row.items() if key.startswith(told)] for row in steps] == [
         [(key, value) for key, value in row.items() if key.startswith(told)] for row in unbroken
     ]
     assert {key.split("/")[1] for row in steps for key in row if key.startswith("env/")} == {"counter"}
+
+
+WRITTEN = (
+    *FRONTIER,
+    "mixture.mutate=writer",
+    "writer=openai:m@http://h/v1",
+    "writer.price=[1e6,1e6]",
+    "run.save_every=3",
+)
+"""The writer is asked in steps 2, 4 and 6, for 12 a question."""
+
+
+def proposing():
+    """A server that answers the same question alike, and the second question with nothing that can be read."""
+    pytest.importorskip("openai")
+    answers = {}
+
+    def say(messages):
+        proposals = [{"environment": "counter", "most": most} for most in (1 + len(answers), 99)]
+        return answers.setdefault(messages[-1]["content"], "Well." if len(answers) == 1 else json.dumps(proposals))
+
+    return ChatServer(say)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("ended", "limit"), [(Killed, 1000), (BudgetSpent, 20)])
+def test_a_run_that_goes_on_asks_the_writer_of_settings_nothing_twice(run, monkeypatch, ended, limit):
+    """Killed at the log of step 4, or ended by the cost of step 6; both are later than what is saved."""
+    server, log, calls = proposing(), MetricsLog.log, {"left": 6 if ended is Killed else 99}
+
+    def dying(self, *arguments):
+        calls["left"] -= 1
+        if calls["left"] == 0:
+            raise Killed
+        log(self, *arguments)
+
+    with serving(server) as name:
+        whole = run(*WRITTEN, name="whole", writer=name)
+        asked = len(server.requests)
+        monkeypatch.setattr(MetricsLog, "log", dying)
+        with pytest.raises(ended):
+            run(*WRITTEN, f"writer.max_cost={limit}", writer=name)
+        again = run(*WRITTEN, writer=name)
+    assert asked == 3 and len(server.requests) == 6
+    assert resumed_state(again) == resumed_state(whole)
+    shares = again.state.mixture["shares"]
+    assert shares["told"]["unread"] == 1 and shares["told"]["refused"] >= 2 and len(shares["individuals"]) > 5
+    assert any("the writer proposes nothing: there is no JSON list" in line for line in whole.said)
+    assert read(again.folder.path)[-2]["frontier/writer_unread"] == 1
+
+
+def test_a_writer_of_settings_that_is_down_leaves_births_to_the_knobs(run):
+    server = proposing()
+    server.faults = [None, *[(500, "gone")] * 7]
+    with serving(server) as name:
+        trainer = run(*WRITTEN, writer=name)
+    assert not server.faults and trainer.state.mixture["shares"]["told"]["unread"] >= 1
+    assert any("the writer proposes nothing: openai:" in line and "500: gone" in line for line in trainer.said)
+    assert trainer.state.written["calls"] == 2
 
 
 def test_a_mixture_with_parts_refuses_algorithms_that_go_by_environments(toy_recipes):

@@ -220,7 +220,11 @@ def test_who_cannot_be_asked_is_refused(tmp_path):
         ("asks", ["writer=oracle"], "writer=oracle writes no texts"),
         ("asks", ["writer=openai:m@http://h/v1", "writer.price=[1]"], r"price=\[1.0\] is not that of prompt and of"),
         ("asks", ["writer.max_cost=3"], "writer.max_cost has no effect: there is no writer"),
-        ("grpo", ["writer=openai:m@http://h/v1"], r"writer.policy has no effect: algorithm=grpo asks no writer"),
+        (
+            "grpo",
+            ["writer=openai:m@http://h/v1"],
+            r"writer.policy has no effect: neither algorithm=grpo nor mixture=\w+ asks one",
+        ),
         ("asks", ["writer=openai:m@http://h/v1"], None),
     ],
 )

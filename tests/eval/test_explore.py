@@ -18,8 +18,8 @@ from agentgym_rl.api.exploration import ExploreRequest
 from agentgym_rl.cli import app
 from agentgym_rl.envs.core import EnvUnavailable
 from agentgym_rl.eval.practice import backward
-from agentgym_rl.eval.practice.asking import Unreadable
 from agentgym_rl.eval.practice.backward import Idea
+from agentgym_rl.rollout.answers import Unreadable
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "rollout"))
 sys.path.insert(0, str(Path(__file__).parents[1] / "envs"))

@@ -15,9 +15,9 @@ from typer.testing import CliRunner
 from agentgym_rl.api.practice import LearnRequest
 from agentgym_rl.cli import app
 from agentgym_rl.envs import Task, make
-from agentgym_rl.eval.practice.asking import Unreadable
 from agentgym_rl.eval.practice.giveaways import Giveaways
 from agentgym_rl.eval.practice.writer import read
+from agentgym_rl.rollout.answers import Unreadable
 from agentgym_rl.rollout.playbook import Op, Operation, Playbook
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "rollout"))

@@ -114,6 +114,28 @@ def test_a_run_without_a_row_has_a_page(runs):
     assert "Nothing is logged yet." in page([runs / "begun"], {})
 
 
+def test_the_page_of_a_run_shows_the_settings_that_it_made(runs):
+    def setting(number, **facts):
+        own = {"name": f"maze-{number}", "settings": {"steps": number % 12, "size": 3}, "born": number}
+        rest = {"env": "maze-rooms", "parents": [], "episodes": 8, "died": number + 5, "estimate": 0.25}
+        return own | rest | facts
+
+    newest = setting(99, died=None, estimate=0.5, parents=["writer"])
+    individuals = [*map(setting, range(80)), newest, setting(100, episodes=0, died=None)]
+    (runs / "demo-a" / "state.json").write_text(json.dumps({"mixture": {"shares": {"individuals": individuals}}}))
+    shown = page([runs / "demo-a"], {})
+    table = shown.split('id="settings"')[1]
+    assert table.count('<tr><th scope="row"') == 60 and "22 that left earlier" in table and "maze-0<" not in table
+    assert table.index("maze-99<") < table.index("maze-100<") < table.index("maze-79<")
+    assert "<td>steps 3 · size 3</td><td>50%</td><td>8</td><td>from 99</td>" in table and ">writer</td>" in table
+    data = json.loads(shown.split('id="data">')[1].split("</script>")[0])
+    (chart,) = (chart for chart in data if chart["name"] == "maze-rooms: success by steps")
+    assert chart["names"] == [*map(str, range(12))] and [line["label"] for line in chart["lines"]] == ["left", "lives"]
+    assert chart["lines"][1]["says"] == ["steps 3 · size 3: 50% of 8 episodes, steps from 99"]
+    assert chart["lines"][1]["x"]["steps"] == chart["lines"][1]["x"]["episodes"]
+    assert "settings" not in page(sorted(runs.iterdir()), {}).split("<main>")[1]
+
+
 @pytest.fixture
 def served(monkeypatch):
     """What ``view`` would serve."""

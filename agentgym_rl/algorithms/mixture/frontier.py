@@ -11,7 +11,8 @@ clusters of a batch of questions by BLEU. Every ``every`` steps the population c
 the success by skill (arXiv 2403.12014): of the individuals with ``min_episodes`` the ``elite`` with the greatest
 utility stay, the others of them leave, and children of the elite take their place: a mutation moves one knob one step,
 a crossover takes each knob from one of two parents first. An environment that has nobody left gets a drawn one, so that
-none dies out. Here nobody writes settings.
+none dies out. With ``mutate=writer`` a writer, told how often each setting is solved, proposes settings first, as
+EnvGen's does; what cannot be read or may not be born is counted, and children take its place.
 
 Shares follow :math:`\max(u, 0)^{1/T}`, mixed with the uniform share as those of :mod:`.dynamic`. A setting that its
 oracle does not solve is never born, and one whose value is held out is never drawn. What is born follows from the run's
@@ -21,23 +22,37 @@ seed and the number of the generation.
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
 from random import Random
 from statistics import fmean
 from typing import Any, ClassVar
 
+from agentgym_rl.algorithms.mixture.individual import WRITER, Individual
 from agentgym_rl.algorithms.mixture.mixture import Mixture, Part, Pools, normalised
-from agentgym_rl.algorithms.mixture.posterior import Posterior
+from agentgym_rl.algorithms.mixture.proposals import proposals, question, read
 from agentgym_rl.algorithms.mixture.space import Settings, spaces
 from agentgym_rl.algorithms.mixture.tasks import MixtureConfig
 from agentgym_rl.data.episode import Episode
 from agentgym_rl.envs import Task
+from agentgym_rl.envs.core import EnvError
 from agentgym_rl.envs.registry import base_name
 from agentgym_rl.envs.splits import fingerprint
+from agentgym_rl.rollout.answers import Unreadable
 
 TRIES = 32
 """Draws for each individual that is wanted; where all are refused or live already, the population stays smaller."""
+Child = tuple[str, Settings, list[str]]
+"""Environment, settings and parents of one that may be born."""
+
+
+class Mutate(StrEnum):
+    """Where settings come from when the population changes."""
+
+    KNOB = "knob"
+    WRITER = "writer"
 
 
 @dataclass(kw_only=True)
@@ -60,6 +75,8 @@ class FrontierConfig(MixtureConfig):
     """How far apart two settings are near each other, in [0, 1]."""
     crossover: float = 0.5
     """Share of births with two parents."""
+    mutate: Mutate = Mutate.KNOB
+    """Where settings come from: knob (children of the elite), or writer (first what the run's ``writer`` proposes)."""
     held_out: dict[str, list[Any]] = field(default_factory=dict)
     """Values by knob that never occur in training, for panels."""
 
@@ -76,32 +93,13 @@ class FrontierConfig(MixtureConfig):
             if not 0 <= getattr(self, key) <= 1:
                 raise ValueError(f"mixture.{key}={getattr(self, key)} must be between 0 and 1")
 
+    @property
+    def writer(self) -> str | None:
+        return "mixture.mutate=writer" if self.mutate is Mutate.WRITER else None
+
     def unused(self, *, environments: int) -> dict[str, str]:
         """One environment has many settings."""
         return super().unused(environments=2)
-
-
-@dataclass(slots=True)
-class Individual:
-    """A setting that lives."""
-
-    name: str
-    """Of the part of the environment that has it."""
-    env: str
-    """The environment of the recipe."""
-    settings: Settings
-    born: int
-    """Steps before its birth."""
-    parents: list[str]
-    episodes: int = 0
-    success: Posterior = field(default_factory=Posterior)
-
-    def state_dict(self) -> dict[str, Any]:
-        return {**asdict(self), "success": self.success.state_dict()}
-
-    @classmethod
-    def from_state(cls, state: Mapping[str, Any]) -> Individual:
-        return cls(**{**state, "success": Posterior.from_state(state["success"])})
 
 
 class Frontier(Mixture[FrontierConfig]):
@@ -124,8 +122,12 @@ class Frontier(Mixture[FrontierConfig]):
             raise ValueError(
                 f"mixture.population={config.population} must be at least {least}, one for each environment"
             )
+        self.individuals: list[Individual] = []
+        """The population and all that left, by birth."""
         self.population: list[Individual] = []
-        self.observed = self.births = self.deaths = 0
+        self.observed = 0
+        self.told: Counter[str] = Counter()
+        """What came of the writer's answers: ``proposals``, ``refused`` ones, and answers ``unread``."""
         self._parts: dict[str, Part] = {}
         self._refused: dict[str, str] = {}
         """Why parts were not born, by name."""
@@ -139,6 +141,10 @@ class Frontier(Mixture[FrontierConfig]):
     def parts(self) -> Mapping[str, Part]:
         """Those that live, and those that left, whose tasks an algorithm may still ask for."""
         return self._parts
+
+    @property
+    def deaths(self) -> int:
+        return sum(each.died is not None for each in self.individuals)
 
     @property
     def shares(self) -> Mapping[str, float]:
@@ -184,7 +190,8 @@ class Frontier(Mixture[FrontierConfig]):
     def metrics(self) -> dict[str, float]:
         """``env/<name>/share`` of the recipe's environments, and of the population ``frontier/<key>``: ``size``,
         ``best_utility``, ``births``, ``deaths``, ``refused`` settings, and ``elite_success``, an estimate, where some
-        have enough episodes."""
+        have enough episodes; with ``mutate=writer`` also ``writer_proposals``, those ``writer_refused``, and answers
+        that were ``writer_unread``."""
         shares = self.shares
         metrics = {
             f"env/{env}/share": sum(shares[each.name] for each in self.population if each.env == env)
@@ -193,23 +200,25 @@ class Frontier(Mixture[FrontierConfig]):
         metrics |= {
             "frontier/size": len(self.population),
             "frontier/best_utility": max(map(self.utility, self.population)),
-            "frontier/births": self.births,
+            "frontier/births": len(self.individuals),
             "frontier/deaths": self.deaths,
             "frontier/refused": len(self._refused),
         }
+        if self.config.mutate is Mutate.WRITER:
+            metrics["frontier/writer_proposals"] = self.told["proposals"]
+            metrics["frontier/writer_refused"] = self.told["refused"]
+            metrics["frontier/writer_unread"] = self.told["unread"]
         if elite := self.elite():
             metrics["frontier/elite_success"] = fmean(each.success.mean for each in elite)
         return metrics
 
     def state_dict(self) -> dict[str, Any]:
-        """With a table of the population: each one's settings, step of birth, parents, episodes and evidence."""
+        """With a table of all individuals: settings, steps of birth and death, parents, episodes and evidence."""
         population = {
             "observed": self.observed,
-            "births": self.births,
-            "deaths": self.deaths,
             "refused": self._refused,
-            "individuals": [each.state_dict() for each in self.population],
-            "parts": {name: asdict(part) for name, part in self._parts.items()},
+            "told": dict(self.told),
+            "individuals": [each.state_dict() for each in self.individuals],
         }
         return {**super().state_dict(), "shares": population}
 
@@ -217,51 +226,100 @@ class Frontier(Mixture[FrontierConfig]):
         population = state.get("shares", {})
         if not isinstance(population, Mapping) or "individuals" not in population:
             raise ValueError("the state of mixture=frontier has a population, and this one has none")
-        self.observed, self.births, self.deaths = (population[key] for key in ("observed", "births", "deaths"))
-        self._refused = dict(population["refused"])
-        self._parts = {name: Part(**part) for name, part in population["parts"].items()}
-        self.population = [Individual.from_state(each) for each in population["individuals"]]
+        self.observed, self._refused = population["observed"], dict(population["refused"])
+        self.told = Counter(population["told"])
+        self.individuals = [Individual.from_state(each) for each in population["individuals"]]
+        self.population = [each for each in self.individuals if each.died is None]
+        self._parts = {each.name: Part(each.env, each.settings) for each in self.individuals}
         self._settle()
         super().load_state_dict({**state, "shares": {}})
 
     def _change(self) -> None:
-        """The elite stay, with those that have too few episodes to be judged; children take the others' place."""
-        parents = self.elite()
-        stay = [each for each in self.population if each in parents or each.episodes < self.config.min_episodes]
-        self.deaths += len(self.population) - len(stay)
-        self.population = stay
+        """The elite stay, with those that have too few episodes to be judged; others take the place of the rest."""
+        parents, before = self.elite(), len(self.population)
+        self._keep([each for each in self.population if each in parents or each.episodes < self.config.min_episodes])
         self._fill(Random(f"{self.pools.seed}:frontier:{self.observed}"), parents)
+        if len(self.population) < before:
+            self.say(
+                f"mixture=frontier: {len(self.population)} settings live instead of {before}; what else was drawn "
+                "lives already, or its oracle does not solve it"
+            )
+
+    def _keep(self, living: list[Individual]) -> None:
+        """The others leave."""
+        for each in self.population:
+            each.died = None if each in living else self.observed
+        self.population = living
+
+    @property
+    def _missing(self) -> int:
+        return self.config.population - len(self.population)
 
     def _fill(self, rng: Random, parents: Sequence[Individual]) -> None:
         """Let settings be born until the population is whole."""
-        wanted = self.config.population - len(self.population)
-        for env, settings, of in self._children(rng, parents, TRIES * wanted):
-            if len(self.population) == self.config.population:
+        tries = TRIES * self._missing
+        for child in self._lacking(rng):
+            self._bear(*child)
+        if self.observed:
+            self._propose()
+        for child in self._children(rng, parents, tries):
+            if not self._missing:
                 break
-            name = f"{base_name(env)}-{fingerprint(json.dumps([env, settings], sort_keys=True), 8)}"
-            if name in self._refused or any(each.name == name for each in self.population):
-                continue
+            self._bear(*child)
+        self._settle()
+
+    def _bear(self, env: str, settings: Settings, parents: list[str]) -> str:
+        """Let a setting be born; says why not, where it is not."""
+        name = f"{base_name(env)}-{fingerprint(json.dumps([env, settings], sort_keys=True), 8)}"
+        if any(each.name == name for each in self.population):
+            return f"{json.dumps(settings)} of {env} lives already"
+        if name not in self._refused:
             try:
                 self.recipe.adjustable[env].tasks(name, settings)
             except ValueError as error:
                 self._refused[name] = str(error)
-                continue
-            self._parts[name] = Part(env, settings)
-            self.population.append(Individual(name, env, settings, self.observed, of))
-            self.births += 1
-        self._settle()
+        if name in self._refused:
+            return self._refused[name]
+        self._parts[name] = Part(env, settings)
+        self.population.append(Individual(name, env, settings, self.observed, parents))
+        self.individuals.append(self.population[-1])
+        return ""
 
-    def _children(
-        self, rng: Random, parents: Sequence[Individual], number: int
-    ) -> Iterator[tuple[str, Settings, list[str]]]:
-        """Environment, settings and parents of each; drawn for environments that have none, and where nobody has
-        children."""
-        envs = [*self.spaces]
-        for env in envs:
+    def _lacking(self, rng: Random) -> Iterator[Child]:
+        """Drawn ones of environments that have none."""
+        for env, space in self.spaces.items():
             for _ in range(TRIES):
-                if any(each.env == env for each in self.population):
+                if any(each.env == env for each in self.population) or not self._missing:
                     break
-                yield env, self.spaces[env].draw(rng), []
+                yield env, space.draw(rng), []
+
+    def _propose(self) -> None:
+        """Let a writer's settings be born."""
+        wanted = self._missing
+        if self.config.mutate is not Mutate.WRITER or not wanted:
+            return
+        played = [each for each in self.individuals if each.died in (None, self.observed)]
+        try:
+            found = proposals(self.ask(question(self.spaces, played, wanted)))[:wanted]
+        except (EnvError, Unreadable) as error:
+            self.told["unread"] += 1
+            self.say(f"mixture=frontier: the writer proposes nothing: {error}")
+            return
+        faults = [fault for each in found if (fault := self._fault(each))]
+        self.told.update(proposals=len(found), refused=len(faults))
+        if faults:
+            self.say(f"mixture=frontier: {len(faults)} of {len(found)} proposals refused; the first: {faults[0]}")
+
+    def _fault(self, proposal: Any) -> str:
+        """Why a proposal is not born; empty where it is."""
+        try:
+            return self._bear(*read(proposal, self.spaces), [WRITER])
+        except Unreadable as error:
+            return str(error)
+
+    def _children(self, rng: Random, parents: Sequence[Individual], number: int) -> Iterator[Child]:
+        """Those of parents; drawn ones where nobody has children."""
+        envs = [*self.spaces]
         for at in range(number):
             if not parents:
                 yield (env := envs[at % len(envs)]), self.spaces[env].draw(rng), []
@@ -286,7 +344,7 @@ class Frontier(Mixture[FrontierConfig]):
             if any(task.env == each.name for task in self._left_out):
                 pool = [index for index in pool if Task(each.name, index) not in self._left_out]
             tasks[each.name] = pool
-        self.population = [each for each in self.population if len(tasks[each.name])]
+        self._keep([each for each in self.population if len(tasks[each.name])])
         if not self.population:
             why = next(reversed(self._refused.values()), "all of their tasks were left out")
             raise ValueError(f"mixture=frontier: no setting of {', '.join(self.spaces)} can be trained on: {why}")

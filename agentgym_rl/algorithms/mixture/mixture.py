@@ -89,6 +89,11 @@ class Mixture(ABC, Generic[C]):
             ValueError: the configuration does not fit the algorithm's ``fewest_samples``.
         """
         self.config, self.pools = config, pools
+        self.ask: Callable[[str], str] = _nobody
+        """Asks the run's writer, where :attr:`.MixtureConfig.writer` says that one is asked. For use while it observes;
+        keeps answers and raises as :meth:`~agentgym_rl.algorithms.base.Run.generate`."""
+        self.say: Callable[[str], None] = lambda text: None
+        """Prints a line."""
         self.fewest_samples = max(pools.fewest_samples, config.min_samples)
         most = config.max_samples
         if config.tasks is not By.OFF and most is not None and most < self.fewest_samples:
@@ -180,6 +185,10 @@ class Mixture(ABC, Generic[C]):
         if state["shares"]:
             raise ValueError(f"the state has shares of {', '.join(sorted(state['shares']))}; these shares do not learn")
         self.tasks.load_state_dict(state["tasks"])
+
+
+def _nobody(question: str) -> str:
+    raise ValueError("the mixture is in no run, whose writer it could ask")
 
 
 def normalised(weights: Mapping[str, float]) -> dict[str, float]:

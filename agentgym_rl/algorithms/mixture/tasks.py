@@ -81,6 +81,11 @@ class MixtureConfig:
                 f"mixture.max_samples={self.max_samples} must be null or at least min_samples={self.min_samples}"
             )
 
+    @property
+    def writer(self) -> str | None:
+        """The key that asks the run's writer (:attr:`.Mixture.ask`), where one does."""
+        return None
+
     def unused(self, *, environments: int) -> dict[str, str]:
         """Keys that have no effect, and why.
 

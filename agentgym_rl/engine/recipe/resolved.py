@@ -87,8 +87,9 @@ class Resolved:
 
     @cached_property
     def needs(self) -> Needs:
-        """The requirements of the algorithm."""
-        return self.algorithm.needs(self.config.algorithm)
+        """The requirements of the algorithm, and the mixture's of a writer."""
+        found, online = self.algorithm.needs(self.config.algorithm), self.config.algorithm.online
+        return replace(found, writer=found.writer or self.config.mixture.writer) if online else found
 
     @property
     def learns_from_demonstrations(self) -> bool:

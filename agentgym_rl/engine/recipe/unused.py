@@ -64,7 +64,9 @@ def _unused(run: Resolved) -> Iterator[Unused]:
     if run.needs.critic is None:
         yield Unused("verl.critic", f"algorithm={config.algorithm.name} has no critic", in_recipes=False)
     if run.needs.writer is None:
-        yield Unused("writer.policy", f"algorithm={config.algorithm.name} asks no writer")
+        yield Unused(
+            "writer.policy", f"neither algorithm={config.algorithm.name} nor mixture={config.mixture.type} asks one"
+        )
     if config.writer.policy is None:
         yield from _all("writer", "there is no writer", "concurrency", "price", "max_cost", "per_minute")
     learns = run.learns_from_demonstrations

@@ -75,6 +75,7 @@ class EngineRun:
     def __post_init__(self) -> None:
         self.config = self.resolved.config
         self.mixture, self.curriculum = self.resolved.mixture, self.resolved.curriculum
+        self.mixture.ask, self.mixture.say = self._ask, self.say
         self.panels = RunPanels(self.resolved)
         self.saver = Saver(
             trainer=self.trainer, folder=self.folder, state=self.state, log=self.log, mixture=self.mixture,
@@ -310,6 +311,11 @@ class EngineRun:
         return scores
 
     # helpers
+
+    def _ask(self, question: str) -> str:
+        """What the writer answers the mixture."""
+        ((text,),) = self.generate([[{"role": "user", "content": question}]], by="writer", max_tokens=1024)
+        return text
 
     def _drawn(self, number: int, draw: int, tasks: int | None = None) -> list[Request]:
         """The tasks of a step of the stage, or fewer; ``draw`` seeds which."""

@@ -8,9 +8,8 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, TypeVar
 
-from agentgym_rl.envs.bounds import encodable_json
 from agentgym_rl.envs.core import Message
-from agentgym_rl.envs.tables import parse_json
+from agentgym_rl.rollout.answers import Unreadable
 from agentgym_rl.rollout.conversation import NoResponse
 from agentgym_rl.rollout.journal import Entry, Journal
 from agentgym_rl.rollout.seeds import MOST_SEEDS, seed_of
@@ -23,10 +22,6 @@ TRIES = 3
 MAX_TOKENS = 1024
 """Most tokens of an answer."""
 TEMPERATURE = 0.7
-
-
-class Unreadable(ValueError):
-    """An answer that does not hold what was asked for."""
 
 
 @dataclass(kw_only=True)
@@ -81,24 +76,6 @@ class Asking:
                 messages = [*messages[:1], *said, user(again.format(fault=error))]
         self.counts["unreadable"] += 1
         return None
-
-
-def json_in(answer: str, opening: str, closing: str, what: str) -> Any:
-    """The JSON value from the first ``opening`` to the last ``closing`` after what a model thought.
-
-    Raises:
-        Unreadable: there is none.
-    """
-    answer = answer.rpartition("</think>")[2]
-    start, end = answer.find(opening), answer.rfind(closing)
-    if not 0 <= start < end:
-        raise Unreadable(f"there is no JSON {what}")
-    try:
-        return encodable_json(parse_json(answer[start : end + 1], f"the {what}"))
-    except ValueError as error:
-        raise Unreadable(str(error)) from error
-    except RecursionError as error:
-        raise Unreadable(f"the {what}: JSON nested too deeply") from error
 
 
 def user(text: str) -> Message:

@@ -21,8 +21,8 @@ from agentgym_rl.envs.tools import Tool
 from agentgym_rl.envs.tooluse import wording
 from agentgym_rl.envs.tooluse.calls import read_call
 from agentgym_rl.envs.tooluse.tool import FINISH, Refused
-from agentgym_rl.eval.practice.asking import Unreadable, json_in
 from agentgym_rl.eval.practice.giveaways import words
+from agentgym_rl.rollout.answers import Unreadable, json_in
 
 LONGEST = 600
 """Most characters of an instruction: a writer that loops writes longer ones."""

@@ -9,7 +9,8 @@ from typing import Any
 
 from agentgym_rl.data.episode import Episode
 from agentgym_rl.envs.tables import load
-from agentgym_rl.eval.practice.asking import Asking, Unreadable, gathered, json_in, user
+from agentgym_rl.eval.practice.asking import Asking, gathered, user
+from agentgym_rl.rollout.answers import Unreadable, json_in
 from agentgym_rl.rollout.playbook import Form, Op, Operation
 from agentgym_rl.rollout.transcripts import transcript
 

@@ -11,6 +11,7 @@ from agentgym_rl.eval.evaluation.rules import read_config
 from agentgym_rl.eval.html import render, script
 from agentgym_rl.eval.html.palette import ARMS, DASHES
 from agentgym_rl.eval.training.curves import AXES, charts
+from agentgym_rl.eval.training.settings import MOST, Played, played, rows, setting_charts
 from agentgym_rl.eval.watching import Standing, begun, read
 
 
@@ -23,6 +24,8 @@ class Trained:
     seed: str
     standing: Standing | None
     """None where it has logged nothing yet."""
+    settings: Sequence[Played] = ()
+    """Those that its mixture made."""
     error: str | None = None
     """Why it cannot be read; the others are shown all the same."""
 
@@ -31,10 +34,10 @@ class Trained:
         """A run from its folder; what it does not say is left out."""
         try:
             config = read_config(folder) if (folder / "config.yaml").is_file() else {}
-            known = read(folder) if begun(folder) else None
+            known, settings = read(folder) if begun(folder) else None, played(folder)
         except ValueError as error:
-            return cls(folder, "", "", None, str(error))
-        return cls(folder, config.get("algorithm", {}).get("name", ""), str(config.get("seed", "")), known)
+            return cls(folder, "", "", None, error=str(error))
+        return cls(folder, config.get("algorithm", {}).get("name", ""), str(config.get("seed", "")), known, settings)
 
     @property
     def rows(self) -> Sequence[Mapping[str, Any]]:
@@ -75,17 +78,23 @@ def page(folders: Sequence[Path], addresses: Mapping[Path, str], back: str | Non
     runs = named([Trained.of(folder) for folder in folders])
     looks = {label: look(number) for number, label in enumerate(runs)}
     drawn = charts({label: run.rows for label, run in runs.items()}, looks)
+    axes = [axis for axis in AXES if any(axis in chart.axes for _, chart in drawn)]
     only = next(iter(runs)) if len(runs) == 1 else None
+    settings = runs[only].settings if only else ()
+    of_settings = [*setting_charts(settings, axes)]
     return render(
         "training/page.html",
         script("html/charts.js"),
-        [chart for _, chart in drawn],
+        [chart for _, chart in (*drawn, *of_settings)],
         title=f"Training of {only}" if only else f"Training of {len(runs)} runs",
         runs=[(label, run, addresses.get(run.folder)) for label, run in runs.items()],
         looks=looks,
         borders={"-": "solid", "--": "dashed"},
         figures=[measure for measure, _ in drawn],
-        axes=[axis for axis in AXES if any(axis in chart.axes for _, chart in drawn)],
+        axes=axes,
+        settings=rows(settings),
+        older=max(0, len(settings) - MOST),
+        knobs=[measure for measure, _ in of_settings],
         back=back,
     )
 
