@@ -118,10 +118,10 @@ def _only_known(others: dict[str, Any]) -> None:
             )
 
 
-def _ends(given: torch.Tensor | None, positions: torch.Tensor | None) -> torch.Tensor:
+def _ends(cu_seq_lens: torch.Tensor | None, positions: torch.Tensor | None) -> torch.Tensor:
     """[rows + 1]: where the rows begin, and where the last one ends."""
-    if given is not None:
-        return given
+    if cu_seq_lens is not None:
+        return cu_seq_lens
     if positions is None:
         raise ValueError("rows without padding need cu_seq_lens_q or position_ids, which say where they begin")
     flat = positions.flatten()

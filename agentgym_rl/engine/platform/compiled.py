@@ -24,7 +24,7 @@ def compile_layers(model: torch.nn.Module) -> int:
     Only what a layer computes: FSDP2's hooks around it, which gather its weights, stay as they are.
     """
     names = set(getattr(model, "_no_split_modules", None) or ())  # of transformers: the layers that FSDP2 wraps
-    found = [module for module in model.modules() if type(module).__name__ in names]
-    for module in found:
+    layers = [module for module in model.modules() if type(module).__name__ in names]
+    for module in layers:
         module.forward = torch.compile(module.forward, dynamic=True)
-    return len(found)
+    return len(layers)

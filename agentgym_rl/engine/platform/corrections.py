@@ -100,8 +100,8 @@ def weight_sockets(module: ModuleType) -> None:
 
 def _with_own_path(begin: Callable[..., None]) -> Callable[..., None]:
     @wraps(begin)
-    def __init__(self: Any, zmq_handle: str, *given: Any, **named: Any) -> None:
-        begin(self, f"{zmq_handle}-{os.environ.get(RUN, '')}", *given, **named)
+    def __init__(self: Any, zmq_handle: str, *args: Any, **kwargs: Any) -> None:
+        begin(self, f"{zmq_handle}-{os.environ.get(RUN, '')}", *args, **kwargs)
 
     return __init__
 

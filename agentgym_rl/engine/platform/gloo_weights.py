@@ -72,9 +72,9 @@ class GlooWeights(CheckpointEngine):  # type: ignore[misc]
         """Send all tensors. Every actor walks through them: gathering each from its shards takes all of them."""
         for name, weight in weights:
             if self._group is not None:
-                whole = weight.detach().cpu().contiguous()
-                self._send((name, whole.shape, whole.dtype))
-                self._broadcast(whole.view(-1).view(torch.uint8))
+                tensor = weight.detach().cpu().contiguous()
+                self._send((name, tensor.shape, tensor.dtype))
+                self._broadcast(tensor.view(-1).view(torch.uint8))
         if self._group is not None:
             self._send(None)
         return {}
@@ -83,9 +83,9 @@ class GlooWeights(CheckpointEngine):  # type: ignore[misc]
         """The tensors as they come."""
         while (head := self._receive()) is not None:
             name, shape, kind = head
-            whole = torch.empty(shape, dtype=kind)
-            self._broadcast(whole.view(-1).view(torch.uint8))
-            yield name, whole
+            tensor = torch.empty(shape, dtype=kind)
+            self._broadcast(tensor.view(-1).view(torch.uint8))
+            yield name, tensor
 
     def _send(self, value: Any) -> None:
         data = torch.frombuffer(bytearray(pickle.dumps(value)), dtype=torch.uint8)

@@ -17,10 +17,10 @@ FUSED = frozenset({"LlamaRMSNorm", "MistralRMSNorm", "Qwen2RMSNorm", "Qwen3RMSNo
 
 def fuse_norms(model: torch.nn.Module) -> int:
     """Compute those norms of a model that are known in one pass; returns how many they are."""
-    found = [module for module in model.modules() if type(module).__name__ in FUSED]
-    for module in found:
+    norms = [module for module in model.modules() if type(module).__name__ in FUSED]
+    for module in norms:
         module.forward = MethodType(_forward, module)
-    return len(found)
+    return len(norms)
 
 
 def _forward(self: Any, hidden_states: torch.Tensor) -> torch.Tensor:

@@ -47,10 +47,10 @@ class PackedRows:
         torch.distributed.all_reduce(longest, torch.distributed.ReduceOp.MAX, self.get_data_parallel_group())  # type: ignore[attr-defined]
         share = -(-int(longest) // self.ulysses_sequence_parallel_size)  # type: ignore[attr-defined]
         tu.assign_non_tensor(data, max_token_len_per_gpu=max(share, data["max_token_len_per_gpu"]))
-        found: list[TensorDict] = super().forward_backward_batch(data, loss_function, forward_only)  # type: ignore[misc]
+        outputs: list[TensorDict] = super().forward_backward_batch(data, loss_function, forward_only)  # type: ignore[misc]
         if forward_only:
             self._put_back()
-        return found
+        return outputs
 
     def _put_back(self) -> None:
         """FSDP2 may keep the weights gathered after a pass without gradients.
@@ -116,16 +116,16 @@ class PackedLanguageModel(PackedRows, FSDPEngineWithLMHead):  # type: ignore[mis
         temperature = None if output_args["temperature_is_one"] else output_args["temperature_rmpad"][places]
 
         def in_rows(values: torch.Tensor) -> torch.Tensor:
-            whole = values.new_zeros(self._tokens).index_put((places,), values)
-            return torch.nested.nested_tensor_from_jagged(whole, offsets)
+            of_all = values.new_zeros(self._tokens).index_put((places,), values)
+            return torch.nested.nested_tensor_from_jagged(of_all, offsets)
 
         labels, faster = output_args["input_ids_rmpad_rolled"][places], self._compiles
-        found = {"log_probs": in_rows(TokenLogProbs.apply(logits, labels, temperature, faster))}  # type: ignore[no-untyped-call]
+        outputs = {"log_probs": in_rows(TokenLogProbs.apply(logits, labels, temperature, faster))}  # type: ignore[no-untyped-call]
         if tu.get_non_tensor_data(micro_batch, "calculate_entropy", False):
-            found["entropy"] = in_rows(entropy_of(logits, temperature, faster=faster))
+            outputs["entropy"] = in_rows(entropy_of(logits, temperature, faster=faster))
         elif tu.get_non_tensor_data(micro_batch, "entropy_is_logged", False):
-            found["entropy"] = in_rows(entropy_of(logits.detach(), temperature, faster=faster))
-        return found
+            outputs["entropy"] = in_rows(entropy_of(logits.detach(), temperature, faster=faster))
+        return outputs
 
 
 class PackedValueModel(PackedRows, FSDPEngineWithValueHead):  # type: ignore[misc]

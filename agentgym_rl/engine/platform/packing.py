@@ -79,15 +79,15 @@ class TokenLogProbs(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor, None, None, None]:
         logits, labels, temperature, total = ctx.saved_tensors
-        found, places = torch.empty_like(logits), labels.unsqueeze(1)
+        of_logits, places = torch.empty_like(logits), labels.unsqueeze(1)
         weight = gradient if temperature is None else gradient / temperature
         write = compiled(_write_others) if ctx.faster else _write_others
-        for part in _in_chunks(logits, found, temperature, total, weight):
+        for part in _in_chunks(logits, of_logits, temperature, total, weight):
             write(*part)
         of_label = _wide(logits.gather(1, places))
         _write_others(of_label, of_label, temperature, total, weight)
-        found.scatter_(1, places, of_label.add_(weight.unsqueeze(1)).to(found.dtype))
-        return found, None, None, None
+        of_logits.scatter_(1, places, of_label.add_(weight.unsqueeze(1)).to(of_logits.dtype))
+        return of_logits, None, None, None
 
 
 def _normaliser(logits: torch.Tensor, temperature: torch.Tensor | None) -> torch.Tensor:

@@ -78,8 +78,8 @@ def package_recipes(path: tuple[str, ...]) -> list[Path]:
     Args:
         path: ``sys.path``, where they are looked for; once, as it takes a look at every package.
     """
-    every, groups = entry_points(), ("algorithms", "curricula", "mixtures", "envs")  # one look at the disk
-    points = [point for group in groups for point in every.select(group=f"agentgym_rl.{group}")]
+    entries, groups = entry_points(), ("algorithms", "curricula", "mixtures", "envs")  # one look at the disk
+    points = [point for group in groups for point in entries.select(group=f"agentgym_rl.{group}")]
     packages = sorted({point.module.partition(".")[0] for point in points} - {"agentgym_rl"})
     specs = [spec for package in packages if (spec := find_spec(package)) is not None]
     folders = [Path(folder) / "recipes" for spec in specs for folder in spec.submodule_search_locations or ()]
@@ -111,17 +111,17 @@ def loader() -> Iterator[ConfigLoader]:
         Plugins.instance().register(source)
     GlobalHydra.instance().clear()
     with initialize_config_dir(str(recipes_dir()), version_base="1.3"):
-        found: Any = GlobalHydra.instance().config_loader()
+        config_loader: Any = GlobalHydra.instance().config_loader()
         for place in _places():
-            found.get_search_path().prepend("recipes", place, anchor="schema")
-        found.repository.initialize_sources(found.get_search_path())
-        yield found
+            config_loader.get_search_path().prepend("recipes", place, anchor="schema")
+        config_loader.repository.initialize_sources(config_loader.get_search_path())
+        yield config_loader
 
 
 def options(group: str) -> list[str]:
     """The choices of a group, e.g. ``model``."""
-    with loader() as found:
-        return sorted(found.get_group_options(group))
+    with loader() as config_loader:
+        return sorted(config_loader.get_group_options(group))
 
 
 def load(overrides: Sequence[str]) -> Config:
@@ -141,19 +141,19 @@ def load(overrides: Sequence[str]) -> Config:
     words.check(overrides, options)
     overrides = [_adopted(word) for word in overrides]
     everywhere = dict(filter(None, map(words.everywhere, overrides)))
-    own = [word for word in overrides if not words.everywhere(word)]
+    overrides = [word for word in overrides if not words.everywhere(word)]
     try:
         with loader():
-            own = words.with_curriculum(own)
-            wanted = [part for word in own for part in words.spelled_out(word)]
-            composed = _composed(wanted)
+            overrides = words.with_curriculum(overrides)
+            spelled_out = [part for word in overrides for part in words.spelled_out(word)]
+            composed = _composed(spelled_out)
             tiny = OmegaConf.get_type(composed.model) is schema(TinyModelConfig)
-            if tiny and composed.model.path is not None and "model" not in map(words.key, own):
-                composed = _composed([*wanted, "model=hf"])
+            if tiny and composed.model.path is not None and "model" not in map(words.key, overrides):
+                composed = _composed([*spelled_out, "model=hf"])
             if composed.engine.memory is not None:
-                chosen = gpus.chosen(composed, {*map(words.key, own)})
-                composed = _composed([*wanted, *(part for word in chosen for part in words.spelled_out(word))])
-            _replace_envs(composed, own)
+                chosen = gpus.chosen(composed, {*map(words.key, overrides)})
+                composed = _composed([*spelled_out, *(part for word in chosen for part in words.spelled_out(word))])
+            _replace_envs(composed, overrides)
         # `run.dir` is built from the name, so that a missing name has to be looked for first
         missing = {"name"} if OmegaConf.is_missing(composed, "name") else OmegaConf.missing_keys(composed)
         if missing:
@@ -165,7 +165,7 @@ def load(overrides: Sequence[str]) -> Config:
     for env in config.envs.values():
         env.host = everywhere | env.host
     words.check_place(config.name, config.run.dir)
-    given = {words.key(word) for word in own if not word.endswith("=null")}
+    given = {words.key(word) for word in overrides if not word.endswith("=null")}
     budget.settle(config, given)
     check_unused(Resolved(config), given)
     return config
@@ -206,8 +206,8 @@ def _untuned(config: Config, overrides: Sequence[str]) -> Iterator[str]:
     experiment = next((word.partition("=")[2] for word in overrides if word.startswith("experiment=")), None)
     if experiment is None or config.algorithm.online is None:
         return
-    with loader() as found:
-        algorithms, curricula = (found.get_group_options(folder) for folder in ("tuned", "tuned/curriculum"))
+    with loader() as config_loader:
+        algorithms, curricula = (config_loader.get_group_options(folder) for folder in ("tuned", "tuned/curriculum"))
     algorithm, curriculum = config.algorithm.name, config.curriculum.type
     if f"{experiment}_{algorithm}" not in algorithms:
         yield f"untuned: defaults of algorithm={algorithm}"
@@ -239,8 +239,8 @@ def _replace_envs(composed: DictConfig, overrides: Sequence[str]) -> None:
     if not chosen or not any(word.startswith("experiment=") for word in overrides):
         return
     added = [part for word in overrides if word.startswith("+env=") for part in words.spelled_out(word)]
-    kept = _composed([*chosen, *added]).envs
-    replaced = [name for name in composed.envs if kept and name not in kept]  # env=none leaves the experiment's
+    envs = _composed([*chosen, *added]).envs
+    replaced = [name for name in composed.envs if envs and name not in envs]  # env=none leaves the experiment's
     for name in replaced:
         if unused := next((word for word in overrides if words.key(word).startswith(f"envs.{name}.")), None):
             raise RecipeError(f"{unused} has no effect: {chosen[-1]} replaces {name}; +{chosen[-1]} adds to it")

@@ -407,9 +407,9 @@ class BudgetConfig:
 
     def __post_init__(self) -> None:
         _least(self, 1, "episodes", "tokens", "updates")
-        given = [f"budget.{key}={value}" for key, value in vars(self).items() if value is not None]
-        if len(given) > 1:
-            raise ValueError(f"{' and '.join(given)}: a run has one budget; null takes out the other")
+        budgets = [f"budget.{key}={value}" for key, value in vars(self).items() if value is not None]
+        if len(budgets) > 1:
+            raise ValueError(f"{' and '.join(budgets)}: a run has one budget; null takes out the other")
 
     def spent(self, tokens: int, updates: int) -> bool:
         """True if a budget of tokens or updates is spent."""

@@ -39,8 +39,8 @@ def check_panels(run: Resolved, builder: Any, bar: Bar) -> None:
         ContextTooSmall: names the tasks that do not fit, the tokens needed and the key to raise.
         EnvUnavailable: first observations cannot be had.
     """
-    for name, own in _measurable(run, run.panels):
-        for label, panel in own.items():
+    for name, panels in _measurable(run, run.panels):
+        for label, panel in panels.items():
             sizes = _sizes(run, name, [Task.parse(item_id) for item_id in panel.item_ids], builder, bar)
             if long := _too_long(run, sizes):
                 raise ContextTooSmall(_told(run, f"{name}: panel {label}", long, sizes))
@@ -58,17 +58,17 @@ def too_long(run: Resolved, builder: Any, bar: Bar, say: Callable[[str], None]) 
         ContextTooSmall: no task of an environment fits; see also :func:`check_panels`.
         EnvUnavailable: first observations cannot be had.
     """
-    found: list[str] = []
+    item_ids: list[str] = []
     for name, pool in _measurable(run, run.pools):
         sizes = _sizes(run, name, draw(pool, name, MEASURED, run.config.seed), builder, bar)
         if not (long := _too_long(run, sizes)):
             continue
-        told = _told(run, f"{name}: training", long, sizes)
+        line = _told(run, f"{name}: training", long, sizes)
         if len(long) == len(sizes):
-            raise ContextTooSmall(told)
-        say(f"{told}; they are left out (summary.json names all)")
-        found += map(str, long)
-    return found
+            raise ContextTooSmall(line)
+        say(f"{line}; they are left out (summary.json names all)")
+        item_ids += map(str, long)
+    return item_ids
 
 
 def check_segments(run: Resolved, builder: Any) -> None:
@@ -94,7 +94,7 @@ def check_segments(run: Resolved, builder: Any) -> None:
 
 def _measurable(run: Resolved, by_env: Mapping[str, T]) -> list[tuple[str, T]]:
     """The items of environments whose prompts are known: a harness writes its own."""
-    return [(name, found) for name, found in by_env.items() if name not in run.harnesses]
+    return [(name, items) for name, items in by_env.items() if name not in run.harnesses]
 
 
 def _sizes(run: Resolved, name: str, tasks: Sequence[Task], builder: Any, bar: Bar) -> dict[Task, int]:

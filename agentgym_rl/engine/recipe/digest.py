@@ -75,18 +75,18 @@ def named_files(settings: Mapping[str, Any]) -> dict[str, str]:
 
 def versions() -> dict[str, str]:
     """Versions of the packages that a result depends on, with the git revision where there is one."""
-    found = {"python": sys.version.split()[0]}
+    version_of = {"python": sys.version.split()[0]}
     for package in PACKAGES:
         try:
-            found[package] = version(package)
+            version_of[package] = version(package)
         except PackageNotFoundError:
             continue
     revision = subprocess.run(
         ["git", "rev-parse", "HEAD"], cwd=Path(__file__).parent, capture_output=True, text=True, check=False
     )
     if revision.returncode == 0:
-        found["git"] = revision.stdout.strip()
-    return found
+        version_of["git"] = revision.stdout.strip()
+    return version_of
 
 
 def code(envs: Iterable[str]) -> str:

@@ -26,8 +26,8 @@ def smallest() -> float | None:
     import torch
 
     cuda = torch.cuda
-    every = [cuda.get_device_properties(index).total_memory / 2**30 for index in range(cuda.device_count())]
-    return min(every, default=None)
+    sizes = [cuda.get_device_properties(index).total_memory / 2**30 for index in range(cuda.device_count())]
+    return min(sizes, default=None)
 
 
 def chosen(composed: DictConfig, given: Collection[str]) -> list[str]:
@@ -50,11 +50,11 @@ def chosen(composed: DictConfig, given: Collection[str]) -> list[str]:
             f"engine.memory={memory}: a GPU of {gib:.3g} GiB is smaller than {min(CHOICES)} GB, the least that a model "
             "is chosen for; engine.memory=null leaves it to model and model.lora_rank"
         )
-    kept = {*given, *(["model"] if "model.path" in given else [])}
+    fixed = {*given, *(["model"] if "model.path" in given else [])}
     if "model.lora_rank" in given or "lr" not in composed.algorithm:
-        kept.add("algorithm.lr")
-    every = (*CHOICES[max(fit)], f"engine.gpu_gib={gib:g}")
-    return [word for word in every if word.partition("=")[0] not in kept]
+        fixed.add("algorithm.lr")
+    overrides = (*CHOICES[max(fit)], f"engine.gpu_gib={gib:g}")
+    return [word for word in overrides if word.partition("=")[0] not in fixed]
 
 
 def _number(memory: str) -> float:

@@ -31,17 +31,17 @@ def check_places(run: Resolved) -> None:
     """
     models, workers = run.needs.models, run.config.engine.workers * run.config.engine.nodes
     for name, folder in folders(models).items():
-        said = f"{models[name].key or name}={folder}"
+        setting = f"{models[name].key or name}={folder}"
         if (policy_in(folder) / f"model_world_size_{workers}_rank_0.pt").is_file():
             continue
         if not (folder / "config.json").is_file():
             raise FileNotFoundError(
-                f"{said} is no checkpoint of {workers} workers and no model; give {START}, {AS_LOADED}, "
+                f"{setting} is no checkpoint of {workers} workers and no model; give {START}, {AS_LOADED}, "
                 "runs/<name>/checkpoints/global_step_<n> or a Hugging Face folder"
             )
-        check_folder(folder, said)
+        check_folder(folder, setting)
         if run.config.model.lora_rank:
-            raise RecipeError(f"{said}: with model.lora_rank, models differ in adapters; give a checkpoint of a run")
+            raise RecipeError(f"{setting}: with model.lora_rank, models differ in adapters; give a checkpoint of a run")
 
 
 def check_alike(run: Resolved, tokenizer: Any, network: Any, skeleton: Callable[[str], Any]) -> None:
@@ -61,19 +61,19 @@ def check_alike(run: Resolved, tokenizer: Any, network: Any, skeleton: Callable[
     for name, folder in folders(run.needs.models).items():
         place = policy_in(folder)
         model = str(place if place == folder else place / "huggingface")
-        said = f"{run.needs.models[name].key or name}={folder}"
+        setting = f"{run.needs.models[name].key or name}={folder}"
         theirs = AutoTokenizer.from_pretrained(model).get_vocab()
         if odd := sorted(word for word in {*words, *theirs} if words.get(word) != theirs.get(word)):
             first = odd[0]
             raise RecipeError(
-                f"{said} has another vocabulary than the policy: {first!r} is {theirs.get(first, 'missing')} there and "
-                f"{words.get(first, 'missing')} here; give a model with the policy's tokenizer"
+                f"{setting} has another vocabulary than the policy: {first!r} is {theirs.get(first, 'missing')} there "
+                f"and {words.get(first, 'missing')} here; give a model with the policy's tokenizer"
             )
-        if (found := _shapes(skeleton(model))) != shapes:
-            first = min(name for name in {*found, *shapes} if found.get(name) != shapes.get(name))
+        if (their_shapes := _shapes(skeleton(model))) != shapes:
+            first = min(name for name in {*their_shapes, *shapes} if their_shapes.get(name) != shapes.get(name))
             raise RecipeError(
-                f"{said} has another architecture than the policy: {first} is {found.get(first, 'missing')} there and "
-                f"{shapes.get(first, 'missing')} here; give a model of the policy's size"
+                f"{setting} has another architecture than the policy: {first} is {their_shapes.get(first, 'missing')} "
+                f"there and {shapes.get(first, 'missing')} here; give a model of the policy's size"
             )
 
 

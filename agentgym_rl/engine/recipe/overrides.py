@@ -50,10 +50,10 @@ def check_repeated(overrides: Sequence[str]) -> None:
     Raises:
         RecipeError: one is.
     """
-    given: dict[str, str] = {}
+    first: dict[str, str] = {}
     for word in overrides:
-        if word != given.setdefault(key(word), word) and word[:1] != "+":
-            raise RecipeError(f"{given[key(word)]} and {word} are both given; leave out one of them")
+        if word != first.setdefault(key(word), word) and word[:1] != "+":
+            raise RecipeError(f"{first[key(word)]} and {word} are both given; leave out one of them")
 
 
 def unreadable(error: Exception) -> str | None:
@@ -104,19 +104,19 @@ def with_curriculum(overrides: Sequence[str]) -> list[str]:
     if any(key(word).partition(".")[0] == "curriculum" for word in ours):
         raise RecipeError("algorithm.rounds_ctrl and curriculum are both set; they mean the same, give one")
     parsed = OverridesParser.create().parse_overrides(theirs)
-    given: dict[str, Any] = {key(str(word.input_line)).removeprefix(_ROUNDS): word.value() for word in parsed}
+    settings: dict[str, Any] = {key(str(word.input_line)).removeprefix(_ROUNDS): word.value() for word in parsed}
     keys = {"type": "curriculum", "rounds": "curriculum.rounds", "steps_scaling_inter": "curriculum.steps"}
-    if unknown := sorted(set(given) - set(keys)):
+    if unknown := sorted(set(settings) - set(keys)):
         raise RecipeError(f"{_ROUNDS}{unknown[0]} is unknown; AgentGym-RL's keys are {', '.join(keys)}")
     types = {"fixed": "fixed", "scaling_inter_stepwise": "stepwise"}
-    if given.get("type") not in types:
-        raise RecipeError(f"{_ROUNDS}type={given.get('type')!r} is unknown; choose {', '.join(types)}")
-    if given.get("rounds") is None:
+    if settings.get("type") not in types:
+        raise RecipeError(f"{_ROUNDS}type={settings.get('type')!r} is unknown; choose {', '.join(types)}")
+    if settings.get("rounds") is None:
         raise RecipeError(f"{_ROUNDS}rounds is missing")
-    if given["type"] == "fixed":
-        given.pop("steps_scaling_inter", None)  # AgentGym-RL's scripts set it for both
-    rounds = given["rounds"] if isinstance(given["rounds"], list) else [given["rounds"]]
-    values = {**given, "type": types[given["type"]], "rounds": f"[{','.join(map(str, rounds))}]"}
+    if settings["type"] == "fixed":
+        settings.pop("steps_scaling_inter", None)  # AgentGym-RL's scripts set it for both
+    rounds = settings["rounds"] if isinstance(settings["rounds"], list) else [settings["rounds"]]
+    values = {**settings, "type": types[settings["type"]], "rounds": f"[{','.join(map(str, rounds))}]"}
     return [*ours, *(f"{keys[name]}={value}" for name, value in values.items())]
 
 

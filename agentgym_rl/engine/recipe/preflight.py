@@ -108,12 +108,12 @@ def _check_engine(config: Config) -> None:
             "engine.dtype=bfloat16 would be far slower than float32: this processor has no arithmetic for it; set "
             "engine.dtype=float32, or auto"
         )
-    own = engine.mode is Mode.SEPARATE_ASYNC
+    separate = engine.mode is Mode.SEPARATE_ASYNC
     spanned = engine.own_rollout_workers or engine.workers
     if spanned % engine.tensor_parallel:
-        key = "engine.rollout_workers" if own else "engine.workers"
+        key = "engine.rollout_workers" if separate else "engine.workers"
         raise RecipeError(f"engine.tensor_parallel={engine.tensor_parallel} does not divide {key}={spanned}")
-    if own and engine.offload:
+    if separate and engine.offload:
         raise RecipeError(
             "engine.offload=true does not work with engine.mode=separate_async, which sends weights from GPU to GPU "
             "while episodes run; set engine.offload=false, or engine.mode=colocate_async"
@@ -188,16 +188,16 @@ def check_devices(engine: EngineConfig) -> None:
         )
     import torch  # takes a second
 
-    wanted, found = engine.workers + engine.own_rollout_workers, torch.cuda.device_count()
-    if found < wanted:
+    needed, there = engine.workers + engine.own_rollout_workers, torch.cuda.device_count()
+    if there < needed:
         hint = (
             f"; torch {torch.__version__} is a build for CPUs: install the GPU set-up (docs/clusters.md)"
             if torch.version.cuda is None and torch.version.hip is None
             else ""
         )
         raise RecipeError(
-            f"engine.device=cuda with engine.workers={engine.workers} needs {wanted} GPUs, and this machine has "
-            f"{found}{hint}; lower engine.workers, join a Ray cluster with engine.ray_address, or set engine=cpu"
+            f"engine.device=cuda with engine.workers={engine.workers} needs {needed} GPUs, and this machine has "
+            f"{there}{hint}; lower engine.workers, join a Ray cluster with engine.ray_address, or set engine=cpu"
         )
 
 
@@ -320,12 +320,12 @@ def check_adapters(config: Config, network: Any) -> None:
     Raises:
         RecipeError: names those that are not there, and the model's own.
     """
-    if not (wanted := config.model.target_modules):
+    if not (targets := config.model.target_modules):
         return
     import torch  # takes a second
 
     linear = [name for name, layer in network.named_modules() if isinstance(layer, torch.nn.Linear)]
-    if missing := [name for name in wanted if not any(f".{layer}".endswith(f".{name}") for layer in linear)]:
+    if missing := [name for name in targets if not any(f".{layer}".endswith(f".{name}") for layer in linear)]:
         known = sorted({layer.rpartition(".")[2] for layer in linear})
         raise RecipeError(f"model.target_modules {missing} are no linear layers of the model; it has {known}")
 

@@ -49,9 +49,9 @@ class Resolved:
 
     def with_engine(self, engine: EngineConfig) -> Resolved:
         """The same run with other settings of its engine; what is built stays."""
-        other = copy(self)
-        object.__setattr__(other, "config", replace(self.config, engine=engine))
-        return other
+        changed = copy(self)
+        object.__setattr__(changed, "config", replace(self.config, engine=engine))
+        return changed
 
     def ask_envs(self) -> None:
         """Build what follows from the tasks of environments, and so find out what is wrong with it.
@@ -122,11 +122,11 @@ class Resolved:
             ValueError, FileNotFoundError: see :meth:`Playbook.read`, or no lesson is of the run's environments.
         """
         file = self.config.rollout.playbook
-        found = Playbook() if file is None else Playbook.read(file)
-        envs = {lesson.env for lesson in found.lessons}
+        playbook = Playbook() if file is None else Playbook.read(file)
+        envs = {lesson.env for lesson in playbook.lessons}
         if envs and not envs & {*self.config.envs}:
             raise ValueError(f"rollout.playbook={file} is of {', '.join(sorted(envs))}, none of which the run has")
-        return found
+        return playbook
 
     @cached_property
     def exemplars(self) -> Exemplars | None:
@@ -137,25 +137,25 @@ class Resolved:
     def prompt(self, env: str, algorithm: Algorithm[Any], instead: str | None = None) -> str:
         """What goes with the weights that an algorithm leads to; ``instead`` takes the place of its own prompt."""
         env = self.whole(env)
-        own = algorithm.prompt(env) if instead is None else instead
-        return "\n\n".join(filter(None, [own, self.playbook.text(env)]))
+        of_algorithm = algorithm.prompt(env) if instead is None else instead
+        return "\n\n".join(filter(None, [of_algorithm, self.playbook.text(env)]))
 
-    def preface(self, task: Task, algorithm: Algorithm[Any], own: str = "", instead: str | None = None) -> str:
+    def preface(self, task: Task, algorithm: Algorithm[Any], of_request: str = "", instead: str | None = None) -> str:
         """What stands before the first observation of a task.
 
         Args:
             algorithm: of the stage.
-            own, instead: ``preface`` and ``prompt`` of a request.
+            of_request, instead: ``preface`` and ``prompt`` of a request.
         """
         solved = "" if self.exemplars is None else self.exemplars.text(self.facts(task.env), task)
-        return "\n\n".join(filter(None, [self.prompt(task.env, algorithm, instead), solved, own]))
+        return "\n\n".join(filter(None, [self.prompt(task.env, algorithm, instead), solved, of_request]))
 
     @property
     def seeded(self) -> bool:
         """True if each response is sampled with a seed of its own."""
         engine = self.config.engine
-        wanted = engine.device is Device.CPU if engine.seeded is None else engine.seeded
-        return wanted and engine.mode is Mode.SYNC
+        seeded = engine.device is Device.CPU if engine.seeded is None else engine.seeded
+        return seeded and engine.mode is Mode.SYNC
 
     # environments
 
@@ -166,13 +166,13 @@ class Resolved:
         Raises:
             ValueError: ``envs.<name>.host`` has an unknown key or a value out of range.
         """
-        found = {}
+        hosts = {}
         for name, env in self.config.envs.items():
             try:
-                found[name] = HostSettings.of(env.host)
+                hosts[name] = HostSettings.of(env.host)
             except ValueError as error:
                 raise ValueError(f"envs.{name}.{error}") from error
-        return found
+        return hosts
 
     @cached_property
     def harnesses(self) -> dict[str, Harness]:
@@ -181,15 +181,15 @@ class Resolved:
         Raises:
             ValueError, FileNotFoundError: ``envs.<name>.harness`` is wrong.
         """
-        found = {}
+        harnesses = {}
         for name, env in self.config.envs.items():
             if not env.harness:
                 continue
             try:
-                found[name] = Harness.of(env.harness)
+                harnesses[name] = Harness.of(env.harness)
             except ValueError as error:
                 raise ValueError(f"envs.{name}: {error}") from error
-        return found
+        return harnesses
 
     @cached_property
     def servers(self) -> dict[str, EnvHost]:
@@ -322,15 +322,15 @@ class Resolved:
             EnvError: an environment cannot tell what a task shows.
         """
         cloned = {name: demonstrated(self.envs[name], file) for name, file in demonstrations.items()}
-        found: dict[str, dict[str, Overlap]] = {}
+        overlaps: dict[str, dict[str, Overlap]] = {}
         for name, env in self.config.envs.items():
             if (source := env.demonstrations_file) is not None:
                 warn_of_other_ids(self.envs[name], source)
             parts = [part for part in self.envs if base_name(part) == base_name(name)]
             games = Games(self.open(name), 0 if self.hosts[name].kind == "remote" else COMPARED)
             learned = [[index for part in parts for index in of.get(part, ())] for of in (self.pools, cloned)]
-            found[name] = asyncio.run(overlaps_of(games, self.panels[name], *learned))
-        return found
+            overlaps[name] = asyncio.run(overlaps_of(games, self.panels[name], *learned))
+        return overlaps
 
     @cached_property
     def mixture(self) -> Mixture[Any]:
@@ -348,10 +348,10 @@ class Resolved:
             fewest_samples=self.needs.samples_per_task,
             adjustable={name: self._adjustable(name) for name in config.envs},
         )
-        found = mixtures()[config.mixture.type](config.mixture, pools)
+        mixture = mixtures()[config.mixture.type](config.mixture, pools)
         if (online := config.algorithm.online) is not None:
-            found.bounds(online.samples_per_task)
-        return found
+            mixture.bounds(online.samples_per_task)
+        return mixture
 
     def _adjustable(self, name: str) -> Adjustable:
         env, remote = self.config.envs[name], self.hosts[name].kind == "remote"
@@ -373,15 +373,15 @@ class Resolved:
 
     def _limit(self, place: str, env: EnvConfig) -> TurnLimit[Any]:
         """An environment's own keys go before those of the run that its curriculum has, too."""
-        own: Mapping[str, Any] = env.curriculum
+        settings: Mapping[str, Any] = env.curriculum
         kinds, run = curricula(), to_dict(self.config.curriculum)
-        chosen = own.get("type", self.config.curriculum.type)
+        chosen = settings.get("type", self.config.curriculum.type)
         if chosen not in kinds:
             raise RecipeError(f"{place}.curriculum.type={chosen!r} is unknown; choose {', '.join(sorted(kinds))}")
         kind = kinds[chosen]
         keys = {each.name for each in fields(kind.Config)}
         shared = {key: value for key, value in run.items() if key in keys}
-        return kind(read(kind.Config, {**shared, "type": chosen, **own}, f"{place}.curriculum"))
+        return kind(read(kind.Config, {**shared, "type": chosen, **settings}, f"{place}.curriculum"))
 
 
 def _refuse(what: str, envs: Sequence[str], leave: str) -> None:

@@ -112,15 +112,15 @@ def _of_kind(setting: Field[Any], value: Any, path: str) -> Any:
     if not isinstance(value, DictConfig):
         raise RecipeError(f"{path} is a block of keys; write {path}.name={value}")
     assert setting.default_factory is not ABSENT
-    kinds, given = setting.metadata[KINDS](), {str(key): each for key, each in value.items()}
+    kinds, values = setting.metadata[KINDS](), {str(key): each for key, each in value.items()}
     default = setting.default_factory()
-    name = given.get("name", default.name)
+    name = values.get("name", default.name)
     if name not in kinds:
         raise RecipeError(
             f"{path}.name={name!r} is unknown{nearest(str(name), list(kinds))}; choose {', '.join(kinds)}"
         )
-    kept = to_dict(default) if name == default.name else {}
-    return read(kinds[name].Config, {**kept, **given, "name": name}, path)
+    defaults = to_dict(default) if name == default.name else {}
+    return read(kinds[name].Config, {**defaults, **values, "name": name}, path)
 
 
 def read(kind: type, values: Mapping[str, Any], path: str) -> Any:
@@ -185,12 +185,12 @@ def explain(error: OmegaConfBaseException) -> str:
 
 def refused(says: str, key: str) -> str | None:
     """OmegaConf's message about a value of the wrong type, in plain words; None for another message."""
-    if found := _REFUSED.match(says):
-        return f"{key}={found[1]} is not {_MEANT[found[2]]}"
-    if found := _NO_CHOICE.match(says):
-        choices = dict.fromkeys(found[2].lower().split(", "))
-        return f"{key}={found[1]} is unknown; choose {', '.join(choices)}"
-    if found := _NO_LIST.fullmatch(says):
+    if match := _REFUSED.match(says):
+        return f"{key}={match[1]} is not {_MEANT[match[2]]}"
+    if match := _NO_CHOICE.match(says):
+        choices = dict.fromkeys(match[2].lower().split(", "))
+        return f"{key}={match[1]} is unknown; choose {', '.join(choices)}"
+    if match := _NO_LIST.fullmatch(says):
         return f"{key} is a list; write {key}=[ONE,ANOTHER]"
     return None
 

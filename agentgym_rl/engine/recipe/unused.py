@@ -165,7 +165,7 @@ def _of_env(config: Config, name: str, learns: bool) -> Iterator[Unused]:
     if config.algorithm.online is None:
         why = f"algorithm={config.algorithm.name} has no training episodes"
         yield from _all(place, why, "share", "curriculum", in_recipes=False)
-    if env.share and [other for other in config.envs.values() if other.share] == [env]:
+    if env.share and [each for each in config.envs.values() if each.share] == [env]:
         yield Unused(f"{place}.share", "no other environment has a share", in_recipes=False)
     if env.share and not mixtures()[config.mixture.type].uses_given_shares:
         yield Unused(f"{place}.share", f"mixture={config.mixture.type} sets the shares", in_recipes=False)

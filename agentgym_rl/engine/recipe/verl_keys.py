@@ -40,15 +40,15 @@ def refusal(key: str, ours: Collection[str] = ()) -> str:
     for known, why in KEYS.harmful.items():
         if _in(key, known):
             return f"is refused: {why}"
-    for known, own in KEYS.own.items():
+    for known, setting in KEYS.own.items():
         if _overlap(key, known):
-            return f"is set by {own}; set that"
+            return f"is set by {setting}; set that"
     for known, why in KEYS.ignored.items():
         if _overlap(key, known):
             return f"has no effect: {why}"
     if any(_in(key, known) for keys in KEYS.read.values() for known in keys):
         return ""
-    if any(_overlap(key, own) for own in ours):
+    if any(_overlap(key, each) for each in ours):
         return "is set by this package and cannot be changed"
     return "has no effect: nothing in a run reads it"
 
@@ -78,11 +78,11 @@ def check_sampling(given: Mapping[str, Any], algorithm: AlgorithmConfig) -> None
     Raises:
         RecipeError: a policy gradient would sample from a part of it; names the key.
     """
-    for key, whole in KEYS.whole.items():
-        if algorithm.policy_gradient is not None and given.get(key, whole) != whole:
+    for key, neutral in KEYS.whole.items():
+        if algorithm.policy_gradient is not None and given.get(key, neutral) != neutral:
             raise RecipeError(
                 f"verl.{key}={given[key]} is refused: the ratios of algorithm={algorithm.name} would be biased; leave "
-                f"it at {whole}, or set rollout.temperature"
+                f"it at {neutral}, or set rollout.temperature"
             )
 
 
