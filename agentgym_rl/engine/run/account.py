@@ -20,16 +20,16 @@ def variables(folder: Path) -> dict[str, str]:
     Args:
         folder: of the run, which gets a home folder where the user's own cannot be written.
     """
-    found = {} if _name() else {"USER": user()}
+    environment = {} if _name() else {"USER": user()}
     home = Path(os.path.expanduser("~"))
     if not os.access(home, os.W_OK | os.X_OK):
-        own = folder / "home"
-        own.mkdir(parents=True, exist_ok=True)
-        found["HOME"] = str(own.resolve())
+        substitute = folder / "home"
+        substitute.mkdir(parents=True, exist_ok=True)
+        environment["HOME"] = str(substitute.resolve())
         hub = home / ".cache" / "huggingface"
         if os.access(hub, os.R_OK):  # models that are there can be read all the same
-            found["HF_HOME"] = os.environ.get("HF_HOME", str(hub))
-    return found
+            environment["HF_HOME"] = os.environ.get("HF_HOME", str(hub))
+    return environment
 
 
 def _name() -> str | None:

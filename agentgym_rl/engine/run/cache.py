@@ -29,30 +29,30 @@ class ClonedCache:
         Raises:
             RunFolderError: it is damaged.
         """
-        facts = self.folder / "facts.json"
-        if not facts.is_file():
+        file = self.folder / "facts.json"
+        if not file.is_file():
             return False
         weights = self.folder / "checkpoint"
         try:
-            kept = json_object(facts)
-            if missing := FACTS - kept.keys():
-                raise ValueError(f"{facts} lacks {', '.join(sorted(missing))}")
+            facts = json_object(file)
+            if missing := FACTS - facts.keys():
+                raise ValueError(f"{file} lacks {', '.join(sorted(missing))}")
             if manifest.sealed(weights) and (fault := manifest.fault(weights)):
                 raise ValueError(f"{weights}: {fault}")
         except ValueError as error:
             raise RunFolderError(f"the cache is damaged: {error}; delete {self.folder}, and it is made anew") from error
         state = run.state
-        state.global_step = run.trainer.global_steps = kept["global_step"]
+        state.global_step = run.trainer.global_steps = facts["global_step"]
         run.trainer.weights.restore(weights)
         for row in read_jsonl(self.folder / "metrics.jsonl"):
             run.log.log(row.pop("step"), row)
-        state.wall_s += kept["result"]["wall_s"]
-        state.best = kept["best"]
-        state.results.append(kept["result"])
+        state.wall_s += facts["result"]["wall_s"]
+        state.best = facts["best"]
+        state.results.append(facts["result"])
         state.checkpoint, state.saved = str(weights), True
         state.stage += 1
         run.saver.save_state()
-        run.say(f"cloned weights of {kept['run']} taken from {self.folder}")
+        run.say(f"cloned weights of {facts['run']} taken from {self.folder}")
         return True
 
     def keep(self, run: EngineRun) -> None:

@@ -83,10 +83,10 @@ class Encoder:
         Raises:
             ValueError: the file is not AgentTraj JSON, or has none.
         """
-        found = [] if path is None else [self._encode("", each, Action) for each in agenttraj.read(path)]
-        if path is not None and not found:
+        conversations = [] if path is None else [self._encode("", each, Action) for each in agenttraj.read(path)]
+        if path is not None and not conversations:
             raise ValueError(f"cloning.mix_file {path} has no conversation")
-        return found
+        return conversations
 
     def _encode(self, env: str, trajectory: Trajectory, parse: Parse) -> Rollout:
         model, settings = self.run.config.model, self.run.rules

@@ -32,8 +32,8 @@ class RunPanels:
         """Environment and label of the panels with a role; all of them for None."""
         return [
             (env, label)
-            for env, own in self.run.panels.items()
-            for label in own
+            for env, panels in self.run.panels.items()
+            for label in panels
             if role is None or self.run.config.envs[env].panels[label].role == role
         ]
 
@@ -73,10 +73,10 @@ class RunPanels:
         """Scores of the episodes of :meth:`rows`, also as metrics ``val/<label>/<env>/...``."""
         result: Scores = {}
         metrics: Metrics = {}
-        for (env, label, decoding), own in self._parts(episodes, role).items():
-            found = score(own, self.run.panels[env][label].digest)
-            result.setdefault(label, {}).setdefault(env, {})[decoding] = found.to_dict()
-            metrics |= figures(found, f"val/{label}/{env}/" + ("" if decoding == "sampled" else "greedy_"))
+        for (env, label, decoding), of_panel in self._parts(episodes, role).items():
+            scored = score(of_panel, self.run.panels[env][label].digest)
+            result.setdefault(label, {}).setdefault(env, {})[decoding] = scored.to_dict()
+            metrics |= figures(scored, f"val/{label}/{env}/" + ("" if decoding == "sampled" else "greedy_"))
         return result, metrics
 
     def check(self, episodes: Sequence[Episode], role: str | None) -> None:
@@ -87,8 +87,8 @@ class RunPanels:
         """
         asked = Counter((task.env, tags["panel"], tags["decoding"]) for task, tags in self._episodes(role))
         parts = {
-            f"{env} on panel {label} ({decoding})": Count.of(own, asked[env, label, decoding])
-            for (env, label, decoding), own in self._parts(episodes, role).items()
+            f"{env} on panel {label} ({decoding})": Count.of(of_panel, asked[env, label, decoding])
+            for (env, label, decoding), of_panel in self._parts(episodes, role).items()
         }
         check_counted(parts, self.run.config.run.min_counted, "run.min_counted")
 
@@ -103,8 +103,8 @@ class RunPanels:
 
     def validation_success(self, scores: Scores) -> float | None:
         """Mean sampled success over the validation panels; None without such panels, or where one has no success."""
-        found = [scores[label][env]["sampled"]["success"] for env, label in self.of_role(VALIDATION)]
-        return fmean(found) if found and None not in found else None
+        successes = [scores[label][env]["sampled"]["success"] for env, label in self.of_role(VALIDATION)]
+        return fmean(successes) if successes and None not in successes else None
 
     def solved(self, episodes: Sequence[Episode]) -> frozenset[str]:
         """See :attr:`agentgym_rl.algorithms.base.Run.solved`."""
@@ -113,10 +113,10 @@ class RunPanels:
             panel = (episode.env, episode.tags["panel"])
             if panel in self.of_role(VALIDATION) and episode.tags["decoding"] == "sampled" and episode.ending.counts:
                 of_task.setdefault(episode.item_id, []).append(episode.success)
-        return frozenset(task for task, found in of_task.items() if fmean(found) >= 0.5)
+        return frozenset(task for task, successes in of_task.items() if fmean(successes) >= 0.5)
 
 
-def figures(found: Score, prefix: str) -> Metrics:
+def figures(scored: Score, prefix: str) -> Metrics:
     """The metrics of a score; one that no episode says anything of is absent."""
-    named = {name: getattr(found, name) for name in ("success", "reward", "turns", "error_rate")}
+    named = {name: getattr(scored, name) for name in ("success", "reward", "turns", "error_rate")}
     return {f"{prefix}{name}": value for name, value in named.items() if value is not None}

@@ -156,8 +156,8 @@ def _with_adapters(checkpoint: Checkpoint, dtype: str) -> Any:
     if not (folder / ADAPTER).is_file():
         raise ValueError(f"{checkpoint} has no adapters (model.lora_rank=0); export it whole")
     settings = LoraConfig.from_pretrained(str(folder))
-    own = checkpoint.run / "model"  # the tiny model; the run may have been moved since
-    base = str(own) if own.is_dir() else settings.base_model_name_or_path
+    tiny = checkpoint.run / "model"  # the tiny model; the run may have been moved since
+    base = str(tiny) if tiny.is_dir() else settings.base_model_name_or_path
     network = transformers.AutoModelForCausalLM.from_pretrained(base, dtype=dtype)
     adapted = get_peft_model(network, settings)
     _, unexpected = adapted.load_state_dict(merged(folder), strict=False)
@@ -198,20 +198,20 @@ def merged(actor: Path) -> dict[str, Any]:
         raise ValueError(f"{actor} is sharded over meshes of several shapes, {sorted(meshes)}; FSDP uses one")
     # the last dimension of the mesh is FSDP's; the first, if there are two, holds replicas
     shards = [first, *(shard(rank) for rank in range(1, meshes.pop()[-1] if meshes else 1))]
-    whole: dict[str, Any] = {}
+    tensors: dict[str, Any] = {}
     for name, tensor in first.items():
         if not isinstance(tensor, DTensor):
-            whole[name] = tensor
+            tensors[name] = tensor
             continue
         placement = tensor.placements[-1]
         parts = [weights[name].to_local() for weights in shards]
         if isinstance(placement, Replicate):
-            whole[name] = parts[0]
+            tensors[name] = parts[0]
         elif isinstance(placement, Shard):
-            whole[name] = torch.cat(parts, dim=placement.dim)
+            tensors[name] = torch.cat(parts, dim=placement.dim)
         else:
             raise ValueError(f"{actor}: {name} is placed as {placement}, which FSDP does not save")
-    return whole
+    return tensors
 
 
 def _checked(checkpoint: Checkpoint) -> Checkpoint:
@@ -236,10 +236,10 @@ def _state(run: Path) -> Mapping[str, Any]:
 
 def _stages(run: Path) -> dict[str, int]:
     """The last global step of each stage of a run."""
-    found: dict[str, int] = {}
+    last_steps: dict[str, int] = {}
     for row in read_jsonl(run / "metrics.jsonl", torn_end=True):
-        found |= {key.removeprefix("stage/"): int(row["step"]) for key in row if key.startswith("stage/")}
-    return found
+        last_steps |= {key.removeprefix("stage/"): int(row["step"]) for key in row if key.startswith("stage/")}
+    return last_steps
 
 
 def _of_stage(run: Path, stage: str) -> Checkpoint:

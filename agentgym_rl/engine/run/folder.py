@@ -126,10 +126,10 @@ def read_state(file: Path) -> State:
         RunFolderError: the file is no state of this version; names it and the fault.
     """
     try:
-        found = json_object(file)
-        if unknown := sorted(found.keys() - {known.name for known in fields(State)}):
+        content = json_object(file)
+        if unknown := sorted(content.keys() - {known.name for known in fields(State)}):
             raise ValueError(f"{file}: the key {unknown[0]!r} is unknown, so another version wrote it")
-        state: State = TypeAdapter(State).validate_json(json.dumps(found), strict=True)
+        state: State = TypeAdapter(State).validate_json(json.dumps(content), strict=True)
     except ValidationError as error:
         first = error.errors()[0]
         where = " > ".join(str(part) for part in first["loc"])
@@ -186,10 +186,10 @@ class RunFolder:
         self.path = writable(folder).resolve()
         self.resumed = (self.path / STATE).is_file()
         known = self.path / "identity.yaml"
-        if not self.resumed and (kept := sorted(path.name for path in self.checkpoints.glob("global_step_*"))):
+        if not self.resumed and (checkpoints := sorted(path.name for path in self.checkpoints.glob("global_step_*"))):
             raise RunFolderError(
-                f"{self.path / STATE} is missing, but checkpoints/ holds {', '.join(kept)}; copy {PREVIOUS} to it "
-                "to go on from the checkpoint before, or choose another run.dir"
+                f"{self.path / STATE} is missing, but checkpoints/ holds {', '.join(checkpoints)}; copy {PREVIOUS} to "
+                "it to go on from the checkpoint before, or choose another run.dir"
             )
         if self.resumed and not resume:
             raise RunFolderError(
@@ -296,8 +296,8 @@ class RunFolder:
         Args:
             keep: checkpoints that stay beside those needed, the newest ones; None keeps all.
         """
-        states = [kept for kept in (state, self._previous()) if kept is not None]
-        needed = {name for kept in states for name in (kept.algorithm, (kept.learnt or {}).get("algorithm"))}
+        states = [each for each in (state, self._previous()) if each is not None]
+        needed = {name for each in states for name in (each.algorithm, (each.learnt or {}).get("algorithm"))}
         for file in self.path.glob("algorithm_*.json"):
             if file.name not in needed:
                 file.unlink()

@@ -89,8 +89,8 @@ def fitted(run: Resolved, network: Any, smallest: Callable[[], float | None]) ->
     engine, model, needs = run.config.engine, run.config.model, run.needs
     if engine.device is not Device.CUDA:
         return run, None
-    found = engine.gpu_gib or smallest()
-    gib = found or ASSUMED
+    known = engine.gpu_gib or smallest()
+    gib = known or ASSUMED
     lora = model.lora_rank
     plan = Plan(
         workers=1, servers=0, loops=0, micro_tokens=0, kv_cache_gib=0.0, train_layers=model.train_layers,
@@ -111,14 +111,14 @@ def fitted(run: Resolved, network: Any, smallest: Callable[[], float | None]) ->
     _check_host(run, shape)
     longest = needs.rows_together * model.context
     tokens, recompute = _chosen(each, USED * gib, longest, engine.micro_tokens, engine.gradient_checkpointing)
-    wanted = each.sure + tokens * each.token(recompute)
+    peak = each.sure + tokens * each.token(recompute)
     how = "computed again" if recompute else "kept"
-    source = "" if found else ", assumed: this machine has no GPU, engine.gpu_gib says what they have"
+    source = "" if known else ", assumed: this machine has no GPU, engine.gpu_gib says what they have"
     line = (
-        f"memory of a GPU: up to {wanted:.1f} of {gib:.1f} GiB{source} (without a batch {each.sure:.1f}); "
+        f"memory of a GPU: up to {peak:.1f} of {gib:.1f} GiB{source} (without a batch {each.sure:.1f}); "
         f"micro-batches of {tokens} tokens, activations {how}"
     )
-    if wanted > gib:
+    if peak > gib:
         line += "; where it runs out, lower engine.micro_tokens or model.response_tokens, or set engine.offload=true"
     return run.with_engine(replace(engine, micro_tokens=tokens, gradient_checkpointing=recompute)), line
 
@@ -126,13 +126,13 @@ def fitted(run: Resolved, network: Any, smallest: Callable[[], float | None]) ->
 def _check_host(run: Resolved, shape: Shapes) -> None:
     """Raises RecipeError: the models in host memory do not fit into that of a machine, which is this one."""
     needs, engine = run.needs, run.config.engine
-    swapped, own = needs.swapped, [CRITIC] if needs.critic is not None and engine.offload else []
-    wanted = kept(shape, len(swapped), sum(model.trained for model in swapped.values()))
-    wanted = (wanted + len(own) * 3 * FLOAT * shape.parameters / GIB) / engine.nodes
+    swapped, offloaded = needs.swapped, [CRITIC] if needs.critic is not None and engine.offload else []
+    gib = kept(shape, len(swapped), sum(model.trained for model in swapped.values()))
+    gib = (gib + len(offloaded) * 3 * FLOAT * shape.parameters / GIB) / engine.nodes
     total, _ = machine()
-    if engine.ray_address is None and wanted > total:
+    if engine.ray_address is None and gib > total:
         raise RecipeError(
-            f"the models beside the policy ({', '.join([*swapped, *own])}) need {wanted:.1f} GiB of host memory on "
+            f"the models beside the policy ({', '.join([*swapped, *offloaded])}) need {gib:.1f} GiB of host memory on "
             f"each machine, but this one has {total:.1f}: choose a smaller model, model.lora_rank, or more engine.nodes"
         )
 

@@ -56,37 +56,37 @@ def locked(folder: Path) -> Iterator[None]:
     file = writable(folder) / NAME
     with file.open("a+", encoding="utf-8", errors="replace") as handle:
         handle.seek(0)
-        before, left = handle.read(), _lease_left(file)
+        before, seconds_left = handle.read(), _lease_left(file)
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             raise RunFolderError(f"{folder} is run already, by {_told(before)}; choose another run.dir") from error
-        if before and _owner(before).host != socket.gethostname() and left > 0:
+        if before and _owner(before).host != socket.gethostname() and seconds_left > 0:
             raise RunFolderError(
                 f"{folder} was run by {_told(before)}, and that process has not ended as it should; if it is gone, the "
-                f"folder is free in {left:.0f} s, or when you delete {file}"
+                f"folder is free in {seconds_left:.0f} s, or when you delete {file}"
             )
-        own = json.dumps(
+        owner = json.dumps(
             asdict(Owner(user(), socket.gethostname(), os.getpid(), f"{datetime.now():%Y-%m-%dT%H:%M:%S}"))
         )
         handle.truncate(0)
-        handle.write(own)
+        handle.write(owner)
         handle.flush()
         ended = threading.Event()
-        threading.Thread(target=_renew, args=(file, own, ended), daemon=True).start()
+        threading.Thread(target=_renew, args=(file, owner, ended), daemon=True).start()
         try:
             yield
         finally:
             ended.set()
-            if _content(file) == own:
+            if _content(file) == owner:
                 handle.truncate(0)
 
 
-def _renew(file: Path, own: str, ended: threading.Event) -> None:
+def _renew(file: Path, owner: str, ended: threading.Event) -> None:
     """Touch a lock until ``ended``; end this process when it is another's."""
     while not ended.wait(RENEWED_SECONDS):
         with suppress(OSError):  # storage that cannot be reached for a moment; the lease is longer than that
-            if (content := _content(file)) != own and not ended.is_set():
+            if (content := _content(file)) != owner and not ended.is_set():
                 print(f"{file} was taken over by {_told(content)}; this process ends", file=sys.stderr, flush=True)
                 os._exit(1)
             os.utime(file)

@@ -50,8 +50,8 @@ def fault(folder: Path) -> str | None:
         if file.stat().st_size != size:
             return f"{name} has {file.stat().st_size} bytes, not {size}"
     with _threads() as pool:
-        found = pool.map(lambda name: _facts(folder / name), known)
-        changed = [name for (name, facts), now in zip(known.items(), found, strict=True) if facts != now]
+        present = pool.map(lambda name: _facts(folder / name), known)
+        changed = [name for (name, facts), now in zip(known.items(), present, strict=True) if facts != now]
     return f"the content of {changed[0]} has changed" if changed else None
 
 

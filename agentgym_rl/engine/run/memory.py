@@ -104,7 +104,7 @@ def shapes(plan: Plan, network: Any) -> Shapes:
     if plan.train_layers is not None:
         last = network.config.num_hidden_layers - plan.train_layers
         numbered = ((re.search(r"\.layers\.(\d+)\.", name), weight) for name, weight in weights.items())
-        learn = sum(weight.numel() for found, weight in numbered if found and int(found[1]) >= last)
+        learn = sum(weight.numel() for match, weight in numbered if match and int(match[1]) >= last)
     if plan.lora_rank:
         learn = plan.lora_rank * ends
     packed = sum(layer.weight.numel() for layer in [*linear.values(), head])
@@ -149,15 +149,15 @@ def machine() -> tuple[float, float]:
 
 def _limits() -> list[int]:
     """Limits of this process's control groups, of version 2 or 1."""
-    own_groups, found = Path("/proc/self/cgroup"), []
+    own_groups, limits = Path("/proc/self/cgroup"), []
     for line in own_groups.read_text().splitlines() if own_groups.is_file() else ():
         number, controllers, path = line.split(":", 2)
         top, name = (GROUPS, "memory.max") if number == "0" else (GROUPS / "memory", "memory.limit_in_bytes")
         if number == "0" or controllers == "memory":
-            own = top / path.lstrip("/")
-            limits = [(folder / name).read_text() for folder in (own, *own.parents) if (folder / name).is_file()]
-            found += [int(limit) for limit in limits if limit.strip().isdigit()]
-    return found
+            group = top / path.lstrip("/")
+            texts = [(folder / name).read_text() for folder in (group, *group.parents) if (folder / name).is_file()]
+            limits += [int(limit) for limit in texts if limit.strip().isdigit()]
+    return limits
 
 
 LOWER = "engine.micro_tokens, engine.kv_cache_gib, engine.workers or rollout.workers"
@@ -172,12 +172,12 @@ def told(plan: Plan, network: Any) -> str:
     Raises:
         RecipeError: what the run needs in any case is more than this machine has.
     """
-    found = need(plan, shapes(plan, network))
+    needed = need(plan, shapes(plan, network))
     total, free = machine()
-    if found.least > total:
+    if needed.least > total:
         raise RecipeError(
-            f"the run needs {found.least:.1f} GiB of memory or more, {found}, but this machine gives it {total:.1f} "
+            f"the run needs {needed.least:.1f} GiB of memory or more, {needed}, but this machine gives it {total:.1f} "
             f"GiB; choose a smaller model, or lower {LOWER}"
         )
-    line = f"memory: {found}; {free:.1f} of {total:.1f} GiB are free"
-    return line if found.most <= free else f"{line}: where it runs out, lower {LOWER}"
+    line = f"memory: {needed}; {free:.1f} of {total:.1f} GiB are free"
+    return line if needed.most <= free else f"{line}: where it runs out, lower {LOWER}"

@@ -21,11 +21,11 @@ def episode_metrics(episodes: Sequence[Episode], whole: Callable[[str], str] = s
     """
     metrics: Metrics = {}
     for env in sorted({whole(episode.env) for episode in episodes}):
-        own = [episode for episode in episodes if whole(episode.env) == env]
-        metrics |= figures(score(own, ""), f"env/{env}/") | cut_share(own, f"env/{env}/")
-        metrics |= lost(own, f"env/{env}/")
-        metrics |= gradient_groups(own, f"env/{env}/")
-        metrics[f"env/{env}/max_turns"] = max(episode.max_turns for episode in own)
+        of_env = [episode for episode in episodes if whole(episode.env) == env]
+        metrics |= figures(score(of_env, ""), f"env/{env}/") | cut_share(of_env, f"env/{env}/")
+        metrics |= lost(of_env, f"env/{env}/")
+        metrics |= gradient_groups(of_env, f"env/{env}/")
+        metrics[f"env/{env}/max_turns"] = max(episode.max_turns for episode in of_env)
     metrics |= gradient_groups(episodes, "rollout/")
     turns = [turn for episode in episodes for turn in episode.turns]
     model_s, env_s = sum(turn.model_s for turn in turns), sum(turn.env_s for turn in turns)

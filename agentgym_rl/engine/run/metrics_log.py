@@ -33,10 +33,10 @@ class MetricsLog:
         for number, row in enumerate(rows, start=1):
             if not isinstance(row, dict) or not isinstance(row.get("step"), int):
                 raise ValueError(f"{self.path}, row {number}: not the metrics of a step; delete this line to go on")
-        kept = [row for row in rows[:logged] if row["step"] <= last_step]
-        write_jsonl(self.path, kept)
-        self.rows = len(kept)
-        self.recent = deque(kept, maxlen=RECENT)
+        rows = [row for row in rows[:logged] if row["step"] <= last_step]
+        write_jsonl(self.path, rows)
+        self.rows = len(rows)
+        self.recent = deque(rows, maxlen=RECENT)
         """The newest rows."""
         self.file = self.path.open("a", encoding="utf-8")
         self.wandb = self._start_wandb(folder, config)
@@ -96,8 +96,8 @@ class MetricsLog:
         for episode in episodes:
             shown.setdefault(f"val/{episode.tags['panel']}/{episode.env}/episodes", []).append(episode)
         tables = {
-            name: wandb.Table(columns=list(COLUMNS), data=[list(row) for row in episode_rows(own)])
-            for name, own in shown.items()
+            name: wandb.Table(columns=list(COLUMNS), data=[list(row) for row in episode_rows(panel_episodes)])
+            for name, panel_episodes in shown.items()
         }
         self.wandb.log(tables, step=step)
 

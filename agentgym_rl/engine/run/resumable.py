@@ -39,30 +39,30 @@ class Resumable:
             Interrupted: the user asked to stop.
         """
         journal = self._journal = self._journal or Journal(self.file)
-        kept = len(journal.entries)
-        if kept and not self._asked:
-            self.say(f"{label}: {kept} episodes are kept from before the stop")
-        first = max(self._asked, kept) if self._asked else 0
+        journalled = len(journal.entries)
+        if journalled and not self._asked:
+            self.say(f"{label}: {journalled} episodes are kept from before the stop")
+        first = max(self._asked, journalled) if self._asked else 0
         single = [request for request in requests for _ in range(request.samples)]
         rows = [{**row, "__rollout_n__": 1} for row in self.rows(single, first)]
         self._asked = first + len(rows)
         done = {
             (key, entry.episode.item_id) for key, entry in journal.entries.items() if entry.episode and entry.counts
         }
-        left = [row for row in rows if (str(row["index"]), row["item_id"]) not in done]
+        missing = [row for row in rows if (str(row["index"]), row["item_id"]) not in done]
 
         def shown(done: int, total: int) -> None:
             progress(len(rows) - total + done, len(rows))
             if self.stop():
                 raise Interrupted
 
-        def take(found: list[Rollout]) -> None:
-            for rollout in found:
+        def take(rollouts: list[Rollout]) -> None:
+            for rollout in rollouts:
                 entry = Entry(rollout.episode, rollout.segments)
                 journal.add(str(rollout.episode.tags["index"]), entry)
 
-        if left:
-            self.sampler.rollouts(left, validate=False, progress=shown, take=take, chunk=CHUNK)
+        if missing:
+            self.sampler.rollouts(missing, validate=False, progress=shown, take=take, chunk=CHUNK)
         return [_kept(journal, row["index"]) for row in rows]
 
     def all(self) -> list[Rollout]:

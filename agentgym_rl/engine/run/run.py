@@ -181,10 +181,10 @@ class EngineRun:
                 return self.resumable.rollouts(requests, label, progress)
             self._calls += 1
             rows = self._rows(requests, f"{self.step}:{self._calls}")
-            found = self.trainer.sampler.rollouts(rows, validate=False, progress=progress)
-            found.sort(key=lambda rollout: (rollout.episode.tags["index"], rollout.key))
-            self.episodes += [rollout.episode for rollout in found]
-            return found
+            rollouts = self.trainer.sampler.rollouts(rows, validate=False, progress=progress)
+            rollouts.sort(key=lambda rollout: (rollout.episode.tags["index"], rollout.key))
+            self.episodes += [rollout.episode for rollout in rollouts]
+            return rollouts
         finally:
             self.rollout_s += time.monotonic() - begun
 
@@ -299,8 +299,8 @@ class EngineRun:
             if stoppable and self.stop():
                 raise Interrupted
 
-        found = self.trainer.sampler.rollouts(rows, validate=True, progress=progress)
-        self.evaluated = episodes = [rollout.episode for rollout in found]
+        rollouts = self.trainer.sampler.rollouts(rows, validate=True, progress=progress)
+        self.evaluated = episodes = [rollout.episode for rollout in rollouts]
         state.wall_s += time.monotonic() - begun
         state.count(episodes)
         self.saver.store_episodes(f"val_{name}_step{self.step:06d}", episodes)
@@ -344,9 +344,9 @@ class EngineRun:
             for index, request in enumerate(requests, start=first)
         ]
 
-    def _preface(self, task: Task, own: str = "", instead: str | None = None) -> dict[str, str]:
+    def _preface(self, task: Task, of_request: str = "", instead: str | None = None) -> dict[str, str]:
         """The field of a row that says what stands before the first observation, where something does."""
-        text = self.resolved.preface(task, self.algorithm, own, instead)
+        text = self.resolved.preface(task, self.algorithm, of_request, instead)
         return {"preface": text} if text else {}
 
     def _part(self, env: str) -> dict[str, Any]:
@@ -357,11 +357,11 @@ class EngineRun:
     def _observe(self, episodes: Sequence[Episode]) -> None:
         """Raises EnvUnavailable: too few episodes of an environment count (``run.min_counted_training``)."""
         by_env = groupby(sorted(episodes, key=attrgetter("env")), attrgetter("env"))
-        parts = {env: Count.of(own := [*group], len(own)) for env, group in by_env}
+        parts = {env: Count.of(of_env := [*group], len(of_env)) for env, group in by_env}
         check_counted(parts, self.config.run.min_counted_training, "run.min_counted_training")
-        own = [episode for episode in episodes if not episode.prefix_turns]
-        self.mixture.observe(own)
-        self.curriculum.observe(own, self.resolved.whole)
+        from_start = [episode for episode in episodes if not episode.prefix_turns]
+        self.mixture.observe(from_start)
+        self.curriculum.observe(from_start, self.resolved.whole)
         self._leave_out({episode.item_id for episode in episodes if episode.ending is Ending.PROMPT_LIMIT})
 
     def _leave_out(self, item_ids: set[str]) -> None:

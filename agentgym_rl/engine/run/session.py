@@ -22,8 +22,7 @@ if TYPE_CHECKING:
 
 def variables(engine: EngineConfig) -> dict[str, str]:
     """Environment variables of every process of a run."""
-    whole = {WHOLE: str(int(engine.mode is Mode.SYNC))}
-    return environment(engine.device.value, engine.workers) | whole | engine.env
+    return environment(engine.device.value, engine.workers) | {WHOLE: str(int(engine.mode is Mode.SYNC))} | engine.env
 
 
 class Session:

@@ -21,9 +21,9 @@ def prepare(needs: Needs, state: State, folder: RunFolder, weights: Weights) -> 
         weights.start_critic(present)
     weights.begin_models()
     for name, model in needs.swapped.items():
-        own = None if present is None or not state.unit else place_of(present, name)
-        if own is not None and own.is_dir():
-            weights.begin_model(name, own, trained=model.trained, own=True)
+        resumed = None if present is None or not state.unit else place_of(present, name)
+        if resumed is not None and resumed.is_dir():
+            weights.begin_model(name, resumed, trained=model.trained, own=True)
         elif (place := _start(model.start, state, folder)) == policy_of(folder, state.checkpoint):
             weights.begin_as_policy(name, trained=model.trained)
         else:
@@ -32,8 +32,8 @@ def prepare(needs: Needs, state: State, folder: RunFolder, weights: Weights) -> 
 
 def policy_of(folder: RunFolder, checkpoint: str | None) -> Path | None:
     """Where the policy of a checkpoint is; None for the weights as loaded."""
-    found = folder.checkpoint(checkpoint)
-    return None if found is None else place_of(found, POLICY)
+    place = folder.checkpoint(checkpoint)
+    return None if place is None else place_of(place, POLICY)
 
 
 def _start(start: str, state: State, folder: RunFolder) -> Path | None:

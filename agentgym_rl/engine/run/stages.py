@@ -77,7 +77,7 @@ class Stages:
         return self.run.resolved.algorithm
 
     def _stage(self, name: str) -> None:
-        run, state, every = self.run, self.run.state, self.run.config.run
+        run, state, config = self.run, self.run.state, self.run.config.run
         if name == Cloning.stage and state.unit == 0 and self.cache is not None and self.cache.recall(run):
             return
         algorithm = run.algorithm = self._algorithm(name)
@@ -97,9 +97,9 @@ class Stages:
             state.unit = number + 1
             state.stage_wall_s = time.monotonic() - started
             last = state.unit == algorithm.units or self._spent(name, algorithm)
-            if not last and every.eval_every and state.unit % every.eval_every == 0:
+            if not last and config.eval_every and state.unit % config.eval_every == 0:
                 run.evaluate(name, VALIDATION if run.panels.of_role(VALIDATION) else None)
-            due = every.save_every and state.unit % every.save_every == 0
+            due = config.save_every and state.unit % config.save_every == 0
             stops = run.stop()
             if stops or last or due or algorithm.ends_phase(number):
                 self._save(name, algorithm)  # after the last one before its evaluation, which may take long
@@ -136,7 +136,7 @@ class Stages:
         run, state, begun = self.run, self.run.state, time.monotonic()
         run.begin_unit(name, algorithm.units)
         try:
-            own = algorithm.unit(run, number)
+            unit_metrics = algorithm.unit(run, number)
         finally:
             run.end_unit()
         episodes = run.episodes
@@ -145,11 +145,11 @@ class Stages:
         state.count(episodes)
         state.tokens += sum(episode.prompt_tokens + episode.response_tokens for episode in episodes)
         state.wall_s += time.monotonic() - begun
-        metrics = {f"stage/{name}": number + 1, UNITS: algorithm.units, **run.metrics, **own, **state.spent()}
+        metrics = {f"stage/{name}": number + 1, UNITS: algorithm.units, **run.metrics, **unit_metrics, **state.spent()}
         if episodes:
             metrics |= run.mixture.metrics() | run.curriculum.metrics()
-            if whole := [episode for episode in episodes if not episode.prefix_turns]:
-                metrics |= episode_metrics(whole, run.resolved.whole)
+            if from_start := [episode for episode in episodes if not episode.prefix_turns]:
+                metrics |= episode_metrics(from_start, run.resolved.whole)
             metrics["rollout/episodes_per_s"] = len(episodes) / run.rollout_s
             run.saver.store_episodes(f"step{state.global_step:06d}", episodes)
             if run.config.profile and any(episode.began for episode in episodes):

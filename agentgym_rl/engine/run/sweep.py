@@ -69,8 +69,8 @@ def expand(overrides: Sequence[str]) -> list[tuple[list[str], list[str]]]:
     choices: list[list[str]] = []
     swept: list[bool] = []
     try:
-        with loader() as found:
-            parser = OverridesParser.create(found)
+        with loader() as config_loader:
+            parser = OverridesParser.create(config_loader)
             for override in parser.parse_overrides(list(overrides)):
                 swept.append(override.is_sweep_override())
                 if not swept[-1]:
@@ -85,7 +85,7 @@ def expand(overrides: Sequence[str]) -> list[tuple[list[str], list[str]]]:
     except HydraException as error:
         raise RecipeError(words.unreadable(error) or f"{error}") from error
     return [
-        ([override for override, own in zip(chosen, swept, strict=True) if own], list(chosen))
+        ([override for override, is_swept in zip(chosen, swept, strict=True) if is_swept], list(chosen))
         for chosen in product(*choices)
     ]
 
@@ -102,7 +102,7 @@ def jobs(overrides: Sequence[str], *, show: bool = False) -> list[Job]:
     """
     expanded = expand(overrides)
     configs: list[Config] = []
-    for number, (own, all_of) in enumerate(expanded, start=1):
+    for number, (swept, all_of) in enumerate(expanded, start=1):
         try:
             config = load(all_of)
             run = Resolved(config)
@@ -110,16 +110,16 @@ def jobs(overrides: Sequence[str], *, show: bool = False) -> list[Job]:
             check_verl(run)
             run.ask_envs()
         except (EnvError, ValueError, FileNotFoundError) as error:
-            raise RecipeError(f"job {number} of {len(expanded)} ({' '.join(own or all_of)}): {error}") from error
+            raise RecipeError(f"job {number} of {len(expanded)} ({' '.join(swept or all_of)}): {error}") from error
         configs.append(config)
-    _check_folders([own for own, _ in expanded], configs)
+    _check_folders([swept for swept, _ in expanded], configs)
     group = group_name(overrides, [config.name for config in configs])
-    found = []
-    for (own, all_of), config in zip(expanded, configs, strict=True):
+    planned = []
+    for (swept, all_of), config in zip(expanded, configs, strict=True):
         if config.logger.group is None:
             config = replace(config, logger=replace(config.logger, group=group))
-        found.append(Job(" ".join(own or all_of), config, _standing(config), remarks(config, all_of)))
-    return found
+        planned.append(Job(" ".join(swept or all_of), config, _standing(config), remarks(config, all_of)))
+    return planned
 
 
 def by_engine(listed: Sequence[Job]) -> list[Job]:
@@ -155,8 +155,8 @@ def _check_folders(swept: Sequence[Sequence[str]], configs: Sequence[Config]) ->
         if set(keys) & NAMELESS:
             mend = f"{' and '.join(keys)} cannot be put into a name; start them by commands with names of their own"
         else:
-            every = [override.partition("=")[0].lstrip("+") for override in swept[number]]
-            ending = "".join(f"-${{{NAMED_BY.get(key, key)}}}" for key in every if key not in NAMELESS)
+            all_keys = [override.partition("=")[0].lstrip("+") for override in swept[number]]
+            ending = "".join(f"-${{{NAMED_BY.get(key, key)}}}" for key in all_keys if key not in NAMELESS)
             mend = f"put {' and '.join(keys)} into the name, e.g. 'name=my-sweep{ending}'"
         raise RecipeError(
             f"jobs {other + 1} ({' '.join(swept[other])}) and {number + 1} ({' '.join(swept[number])}) would share the "

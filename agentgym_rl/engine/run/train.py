@@ -218,13 +218,13 @@ def _summary(run: Resolved, state: State, overlaps: dict[str, dict[str, Overlap]
     bounds: dict[str, Any] = {}
     for policy in ("random", "oracle"):
         for env, by_label in run.panels.items():
-            own = replace(run.rules, max_turns=run.max_turns(env))
+            rules = replace(run.rules, max_turns=run.max_turns(env))
             for label, panel in by_label.items():
                 if not run.is_local(panel):
                     continue
-                found = asyncio.run(reference(panel, policy, own, config.envs[env].options))
-                if found is not None:
-                    bounds.setdefault(policy, {}).setdefault(label, {})[env] = found.to_dict()
+                scored = asyncio.run(reference(panel, policy, rules, config.envs[env].options))
+                if scored is not None:
+                    bounds.setdefault(policy, {}).setdefault(label, {})[env] = scored.to_dict()
     return {
         "name": config.name,
         "algorithm": config.algorithm.name,
@@ -235,8 +235,10 @@ def _summary(run: Resolved, state: State, overlaps: dict[str, dict[str, Overlap]
         "errors": state.errors,
         "left_out": state.left_out,
         "seed": config.seed,
-        "panels": {env: {label: panel.digest for label, panel in own.items()} for env, own in run.panels.items()},
-        "overlaps": {env: {label: asdict(shared) for label, shared in own.items()} for env, own in overlaps.items()},
+        "panels": {env: {label: panel.digest for label, panel in panels.items()} for env, panels in run.panels.items()},
+        "overlaps": {
+            env: {label: asdict(shared) for label, shared in by_panel.items()} for env, by_panel in overlaps.items()
+        },
         "versions": versions(),
         "code": code(config.envs),
     }
