@@ -219,7 +219,7 @@ def test_weights_take_the_policys_place_and_go(learner, tmp_path):
     weights.begin_model("teacher", tmp_path / "step/actor", trained=False)
     tmp_path.joinpath("config.json").touch()
     weights.begin_model("hub", tmp_path, trained=False)
-    weights.begin_model("resumed", tmp_path / "old/prm", trained=True, own=True)
+    weights.begin_model("resumed", tmp_path / "old/prm", trained=True, optimizer=True)
     assert workers.state == ("policy", "policy's")
     for by, learn, inside in (
         ("prm", False, ("policy", "policy's")), ("prm", True, ("policy", None)),

@@ -154,11 +154,11 @@ class ScriptedTrainer:
     def begin_as_policy(self, name, *, trained):
         self.models[name], self.begun[name] = trained, (list(self.learnt), False)
 
-    def begin_model(self, name, place, *, trained, own=False):
+    def begin_model(self, name, place, *, trained, optimizer=False):
         named = () if place is None else (place / "weights.json", place.with_name("weights.json"))
         file = next(filter(Path.is_file, named), None)
         held = [] if file is None else json.loads(file.read_text())
-        self.models[name], self.begun[name] = trained, (held, own)
+        self.models[name], self.begun[name] = trained, (held, optimizer)
 
     def start_critic(self, folder):
         self.critics.append(json.loads((folder / "weights.json").read_text()))

@@ -23,7 +23,7 @@ def prepare(needs: Needs, state: State, folder: RunFolder, weights: Weights) -> 
     for name, model in needs.swapped.items():
         resumed = None if present is None or not state.unit else place_of(present, name)
         if resumed is not None and resumed.is_dir():
-            weights.begin_model(name, resumed, trained=model.trained, own=True)
+            weights.begin_model(name, resumed, trained=model.trained, optimizer=True)
         elif (place := _start(model.start, state, folder)) == policy_of(folder, state.checkpoint):
             weights.begin_as_policy(name, trained=model.trained)
         else:

@@ -23,14 +23,14 @@ def merged(weights: Mapping[str, torch.Tensor], scaling: float) -> Iterator[tupl
     plain = {
         name.removeprefix("base_model.model.").replace(".base_layer.", "."): tensor for name, tensor in weights.items()
     }
-    left = {name: plain.pop(name) for name in list(plain) if "lora_" in name}
+    adapters = {name: plain.pop(name) for name in list(plain) if "lora_" in name}
     for name, weight in plain.items():
         layer, full = name.removesuffix("weight"), whole(weight)
-        if (down := left.pop(f"{layer}lora_A.default.weight", None)) is not None:
-            full = full + scaling * (whole(left.pop(f"{layer}lora_B.default.weight")) @ whole(down))
+        if (down := adapters.pop(f"{layer}lora_A.default.weight", None)) is not None:
+            full = full + scaling * (whole(adapters.pop(f"{layer}lora_B.default.weight")) @ whole(down))
         yield name, full
-    if left:
-        raise ValueError(f"the model has no weights for the adapters {sorted(left)[:4]}")
+    if adapters:
+        raise ValueError(f"the model has no weights for the adapters {sorted(adapters)[:4]}")
 
 
 def with_adapters(

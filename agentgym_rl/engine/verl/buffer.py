@@ -100,10 +100,10 @@ class EpisodeBuffer(ReplayBuffer):  # type: ignore[misc]
         self, partition_id: str, sampleable_keys: set[str], batch_size: int
     ) -> tuple[list[str], dict[str, dict[str, Any]], dict[str, int]]:
         self._list_rows()
-        found: tuple[list[str], dict[str, dict[str, Any]], dict[str, int]] = super()._select_prompt_uids(
+        selected: tuple[list[str], dict[str, dict[str, Any]], dict[str, int]] = super()._select_prompt_uids(
             partition_id, sampleable_keys, batch_size
         )
-        return found
+        return selected
 
     def _wait_for_next_poll(self, partition_id: str, last_debug_time: float) -> float:
         self._read(partition_id, self.finished_keys[partition_id])
@@ -111,9 +111,9 @@ class EpisodeBuffer(ReplayBuffer):  # type: ignore[misc]
             finished = len(self.finished_keys[partition_id]) + len(self.failure_keys[partition_id])
             waiting = len(self.pending_keys[partition_id]) + len(self.running_keys[partition_id])
             self.progress(finished, finished + waiting)
-        told = float(super()._wait_for_next_poll(partition_id, last_debug_time))
+        debug_time = float(super()._wait_for_next_poll(partition_id, last_debug_time))
         self._waited = True
-        return told
+        return debug_time
 
     def _read(self, partition_id: str, prompts: Iterable[str]) -> None:
         """Read the episodes of these prompts, unless that was done before."""
@@ -138,12 +138,12 @@ class EpisodeBuffer(ReplayBuffer):  # type: ignore[misc]
         if failed and len(failed) == len(episodes) and partition_id != "val" and not self._may_be_empty:
             last = list(failed.values())[-1].error
             raise NothingToLearn(f"all {len(failed)} episodes of this step failed outside the agent; the last: {last}")
-        left = [key for key in batch.keys if session_of(key) in failed]
-        if not left:
+        failed_keys = [key for key in batch.keys if session_of(key) in failed]
+        if not failed_keys:
             return batch
-        tq.kv_clear(keys=left, partition_id=partition_id)
-        kept = [(key, tag) for key, tag in zip(batch.keys, batch.tags, strict=True) if session_of(key) not in failed]
-        return KVBatchMeta(partition_id=partition_id, keys=[key for key, _ in kept], tags=[tag for _, tag in kept])
+        tq.kv_clear(keys=failed_keys, partition_id=partition_id)
+        rest = [(key, tag) for key, tag in zip(batch.keys, batch.tags, strict=True) if session_of(key) not in failed]
+        return KVBatchMeta(partition_id=partition_id, keys=[key for key, _ in rest], tags=[tag for _, tag in rest])
 
 
 class AsyncEpisodeBuffer(EpisodeBuffer, ReplayBufferAsync):  # type: ignore[misc]
@@ -164,6 +164,6 @@ class StockLoopBuffer(EpisodeBuffer):
         return False  # episodes are read out of rows, which every look lists
 
     def _read(self, partition_id: str, prompts: Iterable[str]) -> None:
-        wanted = {prompt for prompt in prompts if f"{prompt}_0" not in self._early}
-        if keys := [key for key in self.partitions[partition_id] if prompt_of(session_of(key)) in wanted]:
+        unread = {prompt for prompt in prompts if f"{prompt}_0" not in self._early}
+        if keys := [key for key in self.partitions[partition_id] if prompt_of(session_of(key)) in unread]:
             self._early |= episodes_of_rows(keys, partition_id)

@@ -76,25 +76,25 @@ def cluster(
     from verl.plugin.platform import get_platform
     from verl.trainer.constants_ppo import get_ppo_ray_runtime_env
 
-    device, wanted = get_platform().device_name, config.trainer.device
-    if device != wanted:
-        hint = "use engine=cpu" if wanted == "cuda" else "set VERL_PLATFORM=cpu"
-        raise WrongPlatform(f"engine.device={wanted}, but verl found {device!r} on this machine; {hint}")
+    device, configured = get_platform().device_name, config.trainer.device
+    if device != configured:
+        hint = "use engine=cpu" if configured == "cuda" else "set VERL_PLATFORM=cpu"
+        raise WrongPlatform(f"engine.device={configured}, but verl found {device!r} on this machine; {hint}")
     runtime: dict[str, Any] = get_ppo_ray_runtime_env(config)
     runtime["env_vars"].update(variables, TRANSFER_QUEUE_ENABLE="1")
     started: Any = OmegaConf.to_container(config.ray_kwargs.ray_init, resolve=True)
-    given = {key: value for key, value in started.pop("runtime_env").items() if value is not None}
-    runtime["env_vars"].update(given.pop("env_vars", {}))
+    settings = {key: value for key, value in started.pop("runtime_env").items() if value is not None}
+    runtime["env_vars"].update(settings.pop("env_vars", {}))
     quiet: dict[str, Any] = {"log_to_driver": bool(os.environ.get("AGENTGYM_RL_DEBUG")), "logging_level": "ERROR"}
     if ray_address is not None:
         runtime["env_vars"] = passed_on() | runtime["env_vars"]
-        _start(seconds, address=ray_address, runtime_env=runtime | given, **quiet)
+        _start(seconds, address=ray_address, runtime_env=runtime | settings, **quiet)
     else:
         # the processes of a local cluster inherit the environment and need not wait for a runtime environment
         os.environ.update(runtime["env_vars"])
         own_token(os.environ)
-        own = {"runtime_env": given} if given else {}
-        _start(seconds, address=LOCAL, include_dashboard=False, **started, **own, **quiet)
+        own_settings = {"runtime_env": settings} if settings else {}
+        _start(seconds, address=LOCAL, include_dashboard=False, **started, **own_settings, **quiet)
     before = segments()
     try:
         with nullcontext() if ray_address is not None else _ended_with_this_process():
@@ -130,13 +130,13 @@ def segments() -> set[Path]:
     return set(Path("/dev/shm").glob("verl_weights_*"))
 
 
-def remove_orphaned(found: set[Path]) -> None:
+def remove_orphaned(orphans: set[Path]) -> None:
     """Remove those that no process holds: a worker that Ray kills in the middle of a sync cannot do it itself."""
     held = ""
-    for maps in Path("/proc").glob("[0-9]*/maps") if found else ():
+    for maps in Path("/proc").glob("[0-9]*/maps") if orphans else ():
         with suppress(OSError):  # the process has ended, or is another user's
             held += maps.read_text()
-    for segment in found:
+    for segment in orphans:
         if segment.name not in held:
             segment.unlink(missing_ok=True)
 
@@ -193,11 +193,11 @@ def _start(seconds: float, address: str, **options: Any) -> None:
             raise
         except Exception as error:  # Ray raises it bare
             ray.shutdown()
-            late, own = time.monotonic() - begun, address == LOCAL
-            if own and "timed out" in str(error) and late < seconds:
+            late, local = time.monotonic() - begun, address == LOCAL
+            if local and "timed out" in str(error) and late < seconds:
                 continue
-            what = "Ray did not start" if own else f"Ray at engine.ray_address={address} cannot be reached"
-            hint = "" if own else f"; {TOKEN}"  # a wrong token is in Ray's own log only
+            what = "Ray did not start" if local else f"Ray at engine.ray_address={address} cannot be reached"
+            hint = "" if local else f"; {TOKEN}"  # a wrong token is in Ray's own log only
             raise RayNotStarted(
                 f"{what} ({late:.0f} s): {str(error).strip().splitlines()[0]}; engine.start_seconds={seconds:g} is how "
                 f"long it may take{hint}"
@@ -211,13 +211,13 @@ def await_gpus(config: DictConfig, seconds: float) -> None:
         RayNotStarted: they have not; says how many there are.
     """
     rollout = config.actor_rollout_ref.rollout
-    own = 0 if config.actor_rollout_ref.hybrid_engine else rollout.nnodes * rollout.n_gpus_per_node
-    wanted = config.trainer.nnodes * config.trainer.n_gpus_per_node + own
+    rollout_gpus = 0 if config.actor_rollout_ref.hybrid_engine else rollout.nnodes * rollout.n_gpus_per_node
+    needed = config.trainer.nnodes * config.trainer.n_gpus_per_node + rollout_gpus
     deadline = time.monotonic() + seconds
-    while (there := int(ray.cluster_resources().get("GPU", 0))) < wanted:
+    while (there := int(ray.cluster_resources().get("GPU", 0))) < needed:
         if time.monotonic() >= deadline:
             raise RayNotStarted(
-                f"the run needs {wanted} GPUs (engine.nodes, engine.workers, engine.rollout_workers), and the Ray "
+                f"the run needs {needed} GPUs (engine.nodes, engine.workers, engine.rollout_workers), and the Ray "
                 f"cluster has {there} after engine.start_seconds={seconds:g}; `ray status` shows its nodes"
             )
         time.sleep(1.0)

@@ -32,66 +32,66 @@ Mean = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 """Quotient of two numbers, each summed over all workers."""
 
 
-def response_fields(found: TensorDict, data: TensorDict, settings: Mapping[str, Any], mean: Mean) -> TensorDict:
+def response_fields(outputs: TensorDict, data: TensorDict, settings: Mapping[str, Any], mean: Mean) -> TensorDict:
     """The fields that a worker writes: old log-probabilities of the responses, :data:`LOG_RATIO` and what else is here.
 
     ``response_mask``, out of which verl takes rejected tokens, stays as it is, so that normalisers, advantages, critic
     and metrics see the whole response.
 
     Args:
-        found: ``log_probs`` and ``entropy`` of all tokens, as the worker computes them.
+        outputs: ``log_probs`` and ``entropy`` of all tokens, as the worker computes them.
         data: the worker's rows.
         settings: verl's ``algorithm.rollout_correction``.
     """
     mask = data["response_mask"]
-    old, entropy = (response_from_nested(found[name], mask) for name in ("log_probs", "entropy"))
-    own, learned, sampled = (values.to_padded_tensor(0) for values in (mask, old, data["rollout_log_probs"]))
+    old, entropy = (response_from_nested(outputs[name], mask) for name in ("log_probs", "entropy"))
+    padded_mask, learned, sampled = (values.to_padded_tensor(0) for values in (mask, old, data["rollout_log_probs"]))
     sampled = sampled.where(~sampled.isnan(), learned)  # replayed tokens, which no policy sampled
     ratio = learned - sampled
-    weights, unbounded = weigh(ratio, own, settings)
-    numbers = sums(own, learned, sampled, entropy.to_padded_tensor(0), weights, unbounded, settings)
-    fields = {LOG_RATIO: ratio.masked_fill(own == 0, torch.nan)}
+    weights, unbounded = weigh(ratio, padded_mask, settings)
+    numbers = sums(padded_mask, learned, sampled, entropy.to_padded_tensor(0), weights, unbounded, settings)
+    fields = {LOG_RATIO: ratio.masked_fill(padded_mask == 0, torch.nan)}
     if settings.get("rollout_is"):
         if settings.get("rollout_is_batch_normalize"):
-            weights = weights / _mean_weight(weights, own, settings, mean)
+            weights = weights / _mean_weight(weights, padded_mask, settings, mean)
         fields[WEIGHTS] = weights
     if settings.get("rollout_rs"):
-        fields[KEPT] = keep(ratio, own, settings)
+        fields[KEPT] = keep(ratio, padded_mask, settings)
     jagged = {name: response_to_nested(values, mask) for name, values in fields.items()}
-    return TensorDict({"old_log_probs": old, NUMBERS: numbers, **jagged}, batch_size=len(own))
+    return TensorDict({"old_log_probs": old, NUMBERS: numbers, **jagged}, batch_size=len(padded_mask))
 
 
-def weigh(ratio: torch.Tensor, own: torch.Tensor, settings: Mapping[str, Any]) -> tuple[torch.Tensor, torch.Tensor]:
+def weigh(ratio: torch.Tensor, mask: torch.Tensor, settings: Mapping[str, Any]) -> tuple[torch.Tensor, torch.Tensor]:
     """verl's weights of tokens, [rows, tokens], and the same without bounds; 1 without a correction that weighs.
 
     verl's own function computes metrics too, which fails where all weights are 0, as those of a few rows may be.
 
     Args:
         ratio: logarithm of the ratio of each token, [rows, tokens].
-        own: 1 on the model's own tokens, [rows, tokens].
+        mask: 1 on the model's own tokens, [rows, tokens].
     """
     level = settings.get("rollout_is")
     if not level:
-        return own.float(), own.float()
-    whole = masked_sum(ratio, own, axis=-1).unsqueeze(-1) if level == "sequence" else ratio
-    unbounded, (upper, lower) = bounded(whole).exp() * own, bounds(settings)
+        return mask.float(), mask.float()
+    log_ratio = masked_sum(ratio, mask, axis=-1).unsqueeze(-1) if level == "sequence" else ratio
+    unbounded, (upper, lower) = bounded(log_ratio).exp() * mask, bounds(settings)
     if is_icepop(settings):
         return unbounded.masked_fill((unbounded < lower) | (unbounded > upper), 0), unbounded
     return unbounded.clamp(max=upper), unbounded
 
 
-def keep(ratio: torch.Tensor, own: torch.Tensor, settings: Mapping[str, Any]) -> torch.Tensor:
+def keep(ratio: torch.Tensor, mask: torch.Tensor, settings: Mapping[str, Any]) -> torch.Tensor:
     """[rows, tokens]: 1 on the model's own tokens that verl does not reject."""
-    if not own.any():  # verl's function has no metrics then, and fails
-        return own
-    kept: torch.Tensor = of_verl.compute_rollout_rejection_mask(
-        ratio, own, settings["rollout_rs"], settings["rollout_rs_threshold"]
+    if not mask.any():  # verl's function has no metrics then, and fails
+        return mask
+    accepted: torch.Tensor = of_verl.compute_rollout_rejection_mask(
+        ratio, mask, settings["rollout_rs"], settings["rollout_rs_threshold"]
     )[0]
-    return kept
+    return accepted
 
 
 def sums(
-    own: torch.Tensor,
+    mask: torch.Tensor,
     learned: torch.Tensor,
     sampled: torch.Tensor,
     entropy: torch.Tensor,
@@ -108,14 +108,14 @@ def sums(
     """
 
     def total(values: torch.Tensor) -> torch.Tensor:
-        summed: torch.Tensor = masked_sum(values.double(), own, axis=-1)
+        summed: torch.Tensor = masked_sum(values.double(), mask, axis=-1)
         return summed
 
     ratio, p, q = learned - sampled, learned.exp(), sampled.exp()
     gap, (upper, lower) = (p - q).abs(), bounds(settings)
-    others = own == 0
-    found = {
-        "tokens": total(own), "learned": total(learned), "sampled": total(sampled), "entropy": total(entropy),
+    others = mask == 0
+    columns = {
+        "tokens": total(mask), "learned": total(learned), "sampled": total(sampled), "entropy": total(entropy),
         "bounded": total(bounded(ratio)), "k3": total(ratio.exp() - ratio - 1),
         "squared_ratio": total(bounded(ratio).exp().square()),
         "p": total(p), "q": total(q), "pp": total(p * p), "qq": total(q * q), "pq": total(p * q),
@@ -125,7 +125,7 @@ def sums(
         "smallest_weight": weights.masked_fill(others, torch.inf).amin(-1),
         "unbounded": total(unbounded), "above": total(unbounded > upper), "below": total(unbounded < lower),
     }  # fmt: skip
-    return torch.stack([found[name].double() for name in NAMES], dim=-1)
+    return torch.stack([columns[name].double() for name in NAMES], dim=-1)
 
 
 def bounded(ratio: torch.Tensor) -> torch.Tensor:
@@ -144,9 +144,9 @@ def is_icepop(settings: Mapping[str, Any]) -> bool:
     return of_verl._parse_rollout_is_threshold(settings.get("rollout_is_threshold", 2.0))[1] is not None
 
 
-def _mean_weight(weights: torch.Tensor, own: torch.Tensor, settings: Mapping[str, Any], mean: Mean) -> torch.Tensor:
+def _mean_weight(weights: torch.Tensor, mask: torch.Tensor, settings: Mapping[str, Any], mean: Mean) -> torch.Tensor:
     """By which verl divides weights, so that their mean is 1."""
     if settings["rollout_is"] == "sequence":
-        weights, own = masked_mean(weights, own, axis=-1), own.any(-1)
-    found = mean(masked_sum(weights, own), own.sum())
-    return found if found > 1e-8 else torch.ones(())
+        weights, mask = masked_mean(weights, mask, axis=-1), mask.any(-1)
+    divisor = mean(masked_sum(weights, mask), mask.sum())
+    return divisor if divisor > 1e-8 else torch.ones(())

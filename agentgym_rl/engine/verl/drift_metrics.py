@@ -86,24 +86,25 @@ def _probabilities(of: Columns) -> Metrics:
 def _correction(of: Columns, mean: Columns, settings: Mapping[str, Any]) -> dict[str, Any]:
     """As verl's ``compute_rollout_correction_and_rejection_mask``."""
     tokens = of["tokens"]
-    found: dict[str, Any] = of_verl.compute_offpolicy_metrics(mean["learned"], mean["sampled"], tokens)
-    found["k3_kl"] = masked_mean(mean["k3"], tokens)
-    found["chi2_token"] = masked_mean(mean["squared_ratio"], tokens) - 1
+    metrics: dict[str, Any] = of_verl.compute_offpolicy_metrics(mean["learned"], mean["sampled"], tokens)
+    metrics["k3_kl"] = masked_mean(mean["k3"], tokens)
+    metrics["chi2_token"] = masked_mean(mean["squared_ratio"], tokens) - 1
     if level := settings.get("rollout_is"):
-        whole, weight = of["learned"] - of["sampled"], mean["weight"].clamp(min=1e-30)  # verl divides by their squares
-        found |= of_verl.compute_is_metrics(weight, mean["unbounded"], whole, tokens, level, *bounds(settings))
+        log_ratio = of["learned"] - of["sampled"]
+        weight = mean["weight"].clamp(min=1e-30)  # verl divides by their squares
+        metrics |= of_verl.compute_is_metrics(weight, mean["unbounded"], log_ratio, tokens, level, *bounds(settings))
         if level == "token":
-            found |= _token_weights(of, mean)
+            metrics |= _token_weights(of, mean)
         if is_icepop(settings):
-            found["rollout_is_oob_ratio"] = masked_mean(mean["above"] + mean["below"], tokens)
+            metrics["rollout_is_oob_ratio"] = masked_mean(mean["above"] + mean["below"], tokens)
         if settings.get("rollout_is_batch_normalize"):
             once = (tokens > 0).double() if level == "sequence" else tokens
-            found["rollout_is_batch_norm_factor"] = masked_mean(mean["weight"], once)
+            metrics["rollout_is_batch_norm_factor"] = masked_mean(mean["weight"], once)
     if rejection := settings.get("rollout_rs"):
-        found |= of_verl.compute_rollout_rejection_mask(
+        metrics |= of_verl.compute_rollout_rejection_mask(
             mean["bounded"], tokens, rejection, settings["rollout_rs_threshold"]
         )[1]
-    return found
+    return metrics
 
 
 def _token_weights(of: Columns, mean: Columns) -> dict[str, Any]:

@@ -68,12 +68,12 @@ def write(
     if "observation" in names:
         weight = each_token(fields[field_of("observation")], mask()).values()
         fields[field_of("observation")] = jagged(weight * (1 - mask().values()) * _unanswered(batch, rows), batch)
-    own = [0.0 if tag.get("is_padding", False) else tag["own_tokens"] for tag in batch.tags]
+    own_tokens = [0.0 if tag.get("is_padding", False) else tag["own_tokens"] for tag in batch.tags]
     if loss.divided_by is not None:
-        divided_by = field_of(loss.divided_by)
-        own = _sums(batch, (fields if divided_by in fields else get(batch, divided_by))[divided_by], own, mask)
+        name = field_of(loss.divided_by)
+        own_tokens = _sums(batch, (fields if name in fields else get(batch, name))[name], own_tokens, mask)
     sessions, updates = [session_of(key) for key in batch.keys], [update_of[key] for key in batch.keys]
-    weights = token_weights(own, sessions, updates, loss.config.aggregation, longest)
+    weights = token_weights(own_tokens, sessions, updates, loss.config.aggregation, longest)
     return put(batch, fields | {LOSS_WEIGHT: torch.tensor(weights)})
 
 
@@ -96,11 +96,11 @@ def _stream(batch: KVBatchMeta, rows: Mapping[str, Row], name: str) -> torch.Ten
 
 
 def _sums(
-    batch: KVBatchMeta, values: torch.Tensor, own: Sequence[float], mask: Callable[[], torch.Tensor]
+    batch: KVBatchMeta, values: torch.Tensor, own_tokens: Sequence[float], mask: Callable[[], torch.Tensor]
 ) -> list[float]:
-    """The sum of a stream over the model's own tokens of each row, of which ``own`` are the numbers."""
+    """The sum of a stream over the model's own tokens of each row, of which ``own_tokens`` are the numbers."""
     if not values.is_nested:
-        return [value * number for value, number in zip(values.tolist(), own, strict=True)]
+        return [value * number for value, number in zip(values.tolist(), own_tokens, strict=True)]
     return [float(row.sum()) for row in jagged(values.values() * mask().values(), batch).unbind()]
 
 
@@ -202,10 +202,10 @@ def over_tokens(batch: KVBatchMeta, rows: Mapping[str, Row], of: Callable[[Row],
     belongs to the turn that follows: observations, and notes that the model writes when its context is folded. Rows of
     padding have 0.
     """
-    every: list[tuple[float, int]] = []
+    all_pieces: list[tuple[float, int]] = []
     for key, tag in zip(batch.keys, batch.tags, strict=True):
-        every += pieces(rows[key], of(rows[key]), tag) if key in rows else [(0.0, tag["response_len"])]
-    values, lengths = zip(*every, strict=True)
+        all_pieces += pieces(rows[key], of(rows[key]), tag) if key in rows else [(0.0, tag["response_len"])]
+    values, lengths = zip(*all_pieces, strict=True)
     return jagged(torch.repeat_interleave(torch.tensor(values, dtype=torch.float32), torch.tensor(lengths)), batch)
 
 

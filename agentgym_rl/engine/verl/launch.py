@@ -58,13 +58,13 @@ def launch(config: DictConfig, seconds: float, say: Callable[[str], None]) -> Ag
 
 def _cause(error: BaseException) -> str:
     """The root of an error; where it lies in a process that vLLM started, what that process said."""
-    said, logs = root(error), ray_logs.folder()
-    if ray_logs.ELSEWHERE not in said:
-        return said
+    message, logs = root(error), ray_logs.folder()
+    if ray_logs.ELSEWHERE not in message:
+        return message
     if logs is None:
-        return f"{said}; it is in Ray's logs of the vLLM server, on its node"
-    found = ray_logs.cause(logs)
-    return f"{said}; it may be in {logs}" if found is None else f"{found[0]} ({found[1]})"
+        return f"{message}; it is in Ray's logs of the vLLM server, on its node"
+    cause = ray_logs.cause(logs)
+    return f"{message}; it may be in {logs}" if cause is None else f"{cause[0]} ({cause[1]})"
 
 
 def _start(config: DictConfig) -> AgentTrainer:

@@ -192,7 +192,7 @@ class Learner:
             batch = fields.write(batch, rows, loss, self.update_of, longest)
         if verl.use_critic:
             with marked_timer("update_critic", timing):
-                batch = self._critic_step(batch, metrics, told="return" in streams)
+                batch = self._critic_step(batch, metrics, with_returns="return" in streams)
         batch.extra_info.update(return_model_output=on_policy, entropy_is_logged=on_policy)
         with ThreadPoolExecutor(1, "metrics") as pool:  # beside the update, for which the driver only waits
             beside = [pool.submit(fields.advantage_metrics, batch, rows)]
@@ -201,8 +201,8 @@ class Learner:
             if learns:
                 with marked_timer("update_actor", timing):
                     batch = verl._update_actor(batch, metrics)
-        for found in beside:
-            metrics |= found.result()
+        for future in beside:
+            metrics |= future.result()
         if on_policy:
             with marked_timer("old_log_prob", timing):
                 batch.extra_info["of_update"] = True
@@ -233,8 +233,10 @@ class Learner:
         if not all(tag.get("is_padding", False) for tag in left_out):
             raise ValueError("an algorithm with a critic learns from every rollout of a batch")
         if mini_batch != self.settings.mini_batch:
-            wanted = f"algorithm.mini_batch_tasks={self.settings.mini_batch}"
-            raise ValueError(f"with a critic, an update takes {wanted} tasks, and {mini_batch} were asked for")
+            raise ValueError(
+                f"with a critic, an update takes algorithm.mini_batch_tasks={self.settings.mini_batch} tasks, and "
+                f"{mini_batch} were asked for"
+            )
         return batch
 
     def on_policy(self) -> bool:
@@ -249,9 +251,9 @@ class Learner:
         once = self.settings.actor.ppo_epochs == 1 and not any(self.update_of.values())
         return self.verl.samples_present and once and not corrected and config.trainer.device == "cpu"
 
-    def _critic_step(self, batch: KVBatchMeta, metrics: dict[str, Any], *, told: bool) -> KVBatchMeta:
-        """The critic's update; ``told`` says whether rows say what it learns."""
-        if not told:
+    def _critic_step(self, batch: KVBatchMeta, metrics: dict[str, Any], *, with_returns: bool) -> KVBatchMeta:
+        """The critic's update; ``with_returns`` where the rows have what it learns."""
+        if not with_returns:
             return self.verl._update_critic(batch, metrics)
         with fields.critic_learns_where_told(batch):
             return self.verl._update_critic(batch, metrics)
@@ -305,9 +307,9 @@ class Learner:
             data = self._data([rows[place] for place in chosen], loss, size * together)
             if old is not None:
                 data["old_log_probs"] = nested([old[place] for place in chosen])
-            found = reduce_metrics(dict(self.verl.actor_rollout_wg.update_actor(data)["metrics"]))
-            for name in ("loss", "grad_norm", *(name for name in found if name.startswith(f"{loss.label}/"))):
-                sums[name] = sums.get(name, 0.0) + float(found[name]) * (end - done) / total
+            output = reduce_metrics(dict(self.verl.actor_rollout_wg.update_actor(data)["metrics"]))
+            for name in ("loss", "grad_norm", *(name for name in output if name.startswith(f"{loss.label}/"))):
+                sums[name] = sums.get(name, 0.0) + float(output[name]) * (end - done) / total
             done = end
             progress(done, total)
             part *= 2 if time.monotonic() - begun < PART_S else 1

@@ -75,9 +75,9 @@ def processes(trainer: AgentTrainer) -> dict[str, Any]:
         "vLLM server": trainer.weights.servers.handles,
         "agent-loop worker": trainer.agent_loop_manager.agent_loop_workers,
     }
-    found = {f"{what} {number}": process for what, own in groups.items() for number, process in enumerate(own)}
-    found["TransferQueue's controller"] = ray.get_actor("TransferQueueController", namespace="transfer_queue")
-    return found
+    actors = {f"{what} {number}": process for what, group in groups.items() for number, process in enumerate(group)}
+    actors["TransferQueue's controller"] = ray.get_actor("TransferQueueController", namespace="transfer_queue")
+    return actors
 
 
 def _state(actor: Any) -> tuple[str, int, bool]:
@@ -197,8 +197,8 @@ def _together() -> int:
 
 def _peak(pid: int) -> int:
     """Most bytes that a process has had; 0 where the system does not tell."""
-    found = re.search(r"VmHWM:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text())
-    return int(found[1]) << 10 if found else 0
+    match = re.search(r"VmHWM:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text())
+    return int(match[1]) << 10 if match else 0
 
 
 LOW = "running low on memory"
@@ -209,8 +209,8 @@ def _reason(error: RayError) -> str:
     """Ray's words on a death, without identifiers and common causes."""
     text = " ".join(str(error).split())
     for pattern in (LOW, r"Worker exit detail: ([^.]*)", r"is dead because ([^.]*)"):
-        if found := re.search(pattern, text):
-            return found[1] if found.groups() else "Ray ended it, because the machine ran low on memory"
+        if match := re.search(pattern, text):
+            return match[1] if match.groups() else "Ray ended it, because the machine ran low on memory"
     return text[:200]
 
 

@@ -48,10 +48,10 @@ def defaults() -> DictConfig:
     Raises:
         MissingExtra: verl is not installed.
     """
-    found = find_spec("verl")
-    if found is None or found.origin is None:
+    spec = find_spec("verl")
+    if spec is None or spec.origin is None:
         raise missing("a key of verl", "verl", "cpu")
-    return deepcopy(_composed(str(Path(found.origin).parent / "trainer" / "config")))
+    return deepcopy(_composed(str(Path(spec.origin).parent / "trainer" / "config")))
 
 
 @cache
@@ -108,11 +108,11 @@ def _said(verl: DictConfig, key: str, error: Exception) -> str:
 
 
 def _common(run: Resolved, model_path: str, run_dir: Path) -> dict[str, Any]:
-    config, wanted = run.config, run.needs
+    config, needs = run.config, run.needs
     engine, model, rollout = config.engine, config.model, config.rollout
     online, policy = _online(config), _policy(config)
     micro_tokens = engine.micro_tokens or model.context  # left open until the model is known
-    critic = wanted.critic or Critic(lr=1e-5)
+    critic = needs.critic or Critic(lr=1e-5)
     actor, generation = "actor_rollout_ref.actor", "actor_rollout_ref.rollout"
     return {
         # data
@@ -128,9 +128,9 @@ def _common(run: Resolved, model_path: str, run_dir: Path) -> dict[str, Any]:
         "data.agentgym": to_dict(run.rules),
         "data.agentgym_envs": {name: _env(run, name) for name in config.envs},
         # algorithm
-        "algorithm.adv_estimator": ESTIMATOR if wanted.estimator is None else wanted.estimator.name,
-        "algorithm.gamma": 1.0 if wanted.estimator is None else wanted.estimator.gamma,
-        "algorithm.lam": 1.0 if wanted.estimator is None else wanted.estimator.lam,
+        "algorithm.adv_estimator": ESTIMATOR if needs.estimator is None else needs.estimator.name,
+        "algorithm.gamma": 1.0 if needs.estimator is None else needs.estimator.gamma,
+        "algorithm.lam": 1.0 if needs.estimator is None else needs.estimator.lam,
         "algorithm.use_kl_in_reward": False,
         # policy
         "actor_rollout_ref.model.path": model_path,
@@ -179,7 +179,7 @@ def _common(run: Resolved, model_path: str, run_dir: Path) -> dict[str, Any]:
         f"{generation}.agent.num_workers": agent_loops(config),
         f"{generation}.multi_turn.enable": True,
         # critic
-        "critic.enable": wanted.critic is not None,
+        "critic.enable": needs.critic is not None,
         "critic.strategy": "fsdp2",
         "critic.model.path": model_path,
         "critic.optim.lr": critic.lr,
@@ -201,7 +201,7 @@ def _common(run: Resolved, model_path: str, run_dir: Path) -> dict[str, Any]:
         "trainer.project_name": config.logger.project,
         "trainer.experiment_name": config.name,
         "trainer.logger": [],
-        "trainer.v1.agentgym": {"fewest_samples": wanted.samples_per_task, "verify_sync": engine.verify_sync.value},
+        "trainer.v1.agentgym": {"fewest_samples": needs.samples_per_task, "verify_sync": engine.verify_sync.value},
         "trainer.v1.sampler.custom_sampler.path": f"pkg://{PACKAGE}.verl.buffer",
         "reward.num_workers": 0,  # episodes bring their reward
         "transfer_queue.enable": True,
@@ -242,8 +242,8 @@ def storage_units(config: Config) -> int:
 def _env(run: Resolved, name: str) -> dict[str, Any]:
     """What an agent loop reads of an environment: its options, host and harness."""
     env, harness = run.config.envs[name], run.harnesses.get(name)
-    found = _anywhere(env.options) | ({"host": env.host} if env.host else {})
-    return found if harness is None else found | {"harness": asdict(harness.anywhere())}
+    settings = _anywhere(env.options) | ({"host": env.host} if env.host else {})
+    return settings if harness is None else settings | {"harness": asdict(harness.anywhere())}
 
 
 def _anywhere(options: dict[str, Any]) -> dict[str, Any]:
@@ -292,13 +292,13 @@ def _on_gpus(config: Config) -> dict[str, Any]:
 def _on_cpu(run: Resolved, largest_tensor: int) -> dict[str, Any]:
     config = run.config
     model, actor, generation = "actor_rollout_ref.model", "actor_rollout_ref.actor", "actor_rollout_ref.rollout"
-    workers, own = config.engine.workers, config.engine.own_rollout_workers
+    workers, rollout_workers = config.engine.workers, config.engine.own_rollout_workers
     computed, short = ("bfloat16", "bf16") if config.engine.bfloat16 else ("float32", "fp32")
     precision = {"param_dtype": short, "reduce_dtype": "fp32", "buffer_dtype": "fp32"}
     return {
         "trainer.device": "cpu",
-        "ray_kwargs.ray_init.num_gpus": workers + own,  # logical: one a worker
-        "ray_kwargs.ray_init.num_cpus": 8 + 4 * (workers + own),  # logical: actors that mostly wait
+        "ray_kwargs.ray_init.num_gpus": workers + rollout_workers,  # logical: one a worker
+        "ray_kwargs.ray_init.num_cpus": 8 + 4 * (workers + rollout_workers),  # logical: actors that mostly wait
         f"{model}.enable_gradient_checkpointing": False,
         f"{actor}.use_torch_compile": False,
         f"{actor}.fsdp_config.use_torch_compile": False,

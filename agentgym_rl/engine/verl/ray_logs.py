@@ -28,6 +28,6 @@ def cause(logs: Path) -> tuple[str, Path] | None:
     """The last error that a process of vLLM gave as its own, and the file that has it; None where there is none."""
     for path in sorted(logs.glob("worker-*"), key=lambda path: path.stat().st_mtime, reverse=True):
         text = COLOUR.sub("", path.read_bytes()[-TAIL:].decode(errors="replace"))
-        if own := [match[1].strip() for match in ERROR.finditer(text) if FOLLOWS not in match[1]]:
-            return own[-1], path
+        if errors := [match[1].strip() for match in ERROR.finditer(text) if FOLLOWS not in match[1]]:
+            return errors[-1], path
     return None

@@ -63,8 +63,8 @@ def read_episodes(prompts: Sequence[str], partition_id: str) -> dict[str, Episod
     packed = [getattr(value, "data", value) for value in data[EPISODES]]  # tensordict wraps some
     return {
         f"{prompt}_{session}": episode
-        for prompt, own in zip(prompts, packed, strict=True)
-        for session, episode in enumerate(pickle.loads(own))
+        for prompt, pickled in zip(prompts, packed, strict=True)
+        for session, episode in enumerate(pickle.loads(pickled))
     }
 
 
@@ -99,12 +99,12 @@ def rollouts_of(batch: KVBatchMeta, episodes: Mapping[str, Episode]) -> list[Rol
     Args:
         episodes: by session, those of the batch among them.
     """
-    kept: dict[str, list[str]] = {}
+    keys_of: dict[str, list[str]] = {}
     for key in batch.keys:
-        kept.setdefault(session_of(key), []).append(key)
+        keys_of.setdefault(session_of(key), []).append(key)
     return [
-        Rollout(episode=episodes[session], group=prompt_of(session), key=session, kept=sorted(own, key=segment_of))
-        for session, own in kept.items()
+        Rollout(episode=episodes[session], group=prompt_of(session), key=session, kept=sorted(keys, key=segment_of))
+        for session, keys in keys_of.items()
     ]
 
 
@@ -116,13 +116,13 @@ def without_singletons(batch: KVBatchMeta, *, may_be_empty: bool = False) -> KVB
     """
     sessions = list(dict.fromkeys(session_of(key) for key in batch.keys))
     size = Counter(prompt_of(session) for session in sessions)
-    kept = {key for key in batch.keys if size[prompt_of(session_of(key))] > 1}
-    if not kept and not may_be_empty:
+    compared = {key for key in batch.keys if size[prompt_of(session_of(key))] > 1}
+    if not compared and not may_be_empty:
         raise NothingToLearn(
             f"each of the {len(sessions)} episodes of this step is the only one of its task that counts; "
             "set algorithm.samples_per_task to 2 or more"
         )
-    return only(batch, kept)
+    return only(batch, compared)
 
 
 def share_out(batch: KVBatchMeta, tasks: int, seed: str) -> list[list[str]]:
@@ -140,8 +140,8 @@ def share_out(batch: KVBatchMeta, tasks: int, seed: str) -> list[list[str]]:
     updates = max(1, ceil(len(prompts) / tasks - 1 / 2))
     shares: list[list[list[str]]] = [[] for _ in range(updates)]
     for prompt in prompts:
-        min(shares, key=lambda own: (len(own), sum(map(len, own)))).append(groups[prompt])
-    return [[*chain.from_iterable(own)] for own in shares]
+        min(shares, key=lambda share: (len(share), sum(map(len, share)))).append(groups[prompt])
+    return [[*chain.from_iterable(share)] for share in shares]
 
 
 def arrange(batch: KVBatchMeta, shares: Sequence[Sequence[str]], workers: int) -> dict[str, int]:
@@ -160,13 +160,13 @@ def arrange(batch: KVBatchMeta, shares: Sequence[Sequence[str]], workers: int) -
     chunks: list[list[int]] = [[] for _ in range(workers)]
     update_of: dict[str, int] = {}
     for number, share in enumerate(shares):
-        own = [place[key] for key in share]
-        own += [padding.pop() for _ in range(size - len(own))]
-        update_of |= dict.fromkeys((batch.keys[index] for index in own), number)
-        loads = calculate_workload(torch.tensor([batch.tags[index]["seq_len"] for index in own]))
+        indices = [place[key] for key in share]
+        indices += [padding.pop() for _ in range(size - len(indices))]
+        update_of |= dict.fromkeys((batch.keys[index] for index in indices), number)
+        loads = calculate_workload(torch.tensor([batch.tags[index]["seq_len"] for index in indices]))
         parts = get_seqlen_balanced_partitions(loads, k_partitions=workers, equal_size=True)
         for chunk, part in zip(chunks, parts, strict=True):
-            chunk += [own[at] for at in part]
+            chunk += [indices[at] for at in part]
     batch.reorder([index for chunk in chunks for index in chunk])
     return update_of
 
@@ -213,8 +213,8 @@ def metric_rows(tags: Sequence[Mapping[str, Any]]) -> TensorDict:
         values = torch.zeros(int(offsets[-1]), dtype=torch.bool)
         return torch.nested.nested_tensor_from_jagged(values, offsets, max_seqlen=int(lengths.max()))
 
-    own, advantages = numbers("own_tokens"), numbers("advantage").unsqueeze(-1)
-    mask = torch.arange(int(own.max())) < own.unsqueeze(-1)
+    own_tokens, advantages = numbers("own_tokens"), numbers("advantage").unsqueeze(-1)
+    mask = torch.arange(int(own_tokens.max())) < own_tokens.unsqueeze(-1)
     each = advantages.expand(mask.shape)
     fields = {
         "prompts": empty("prompt_len"), "responses": empty("response_len"), "response_mask": mask, "advantages": each,

@@ -84,7 +84,7 @@ class Sampler:
         self.weights.ensure_synced()
         partition = self.submit(rows, self.verl.global_steps, validate=validate)
         buffer = self.verl.replay_buffer
-        found: list[Rollout] = []
+        rollouts: list[Rollout] = []
         done = 0
         with buffer.exploring():
             while done < len(rows):
@@ -93,10 +93,10 @@ class Sampler:
                 size = min(chunk or len(rows), len(rows) - done)
                 finished = self.take_finished(partition, size)
                 done += size
-                found += finished
+                rollouts += finished
                 if take is not None:
                     take(finished)
-        return found
+        return rollouts
 
     def take_finished(self, partition: str, size: int) -> list[Rollout]:
         """Wait for ``size`` rows to finish and take their episodes and tokens."""
@@ -173,9 +173,9 @@ class Sampler:
             metrics["batch/unfilled_groups"] = filtered - refilled
         if learnt:
             keys = [key for batch in learnt for key in batch.keys]
-            whole = KVBatchMeta(partition_id="train", keys=keys, tags=[tag for batch in learnt for tag in batch.tags])
-            verl._compute_metrics(whole, metrics, verl.timing_raw, global_steps=verl.global_steps, epoch=0)
-            tq.kv_clear(keys=whole.keys, partition_id=whole.partition_id)
+            joined = KVBatchMeta(partition_id="train", keys=keys, tags=[tag for batch in learnt for tag in batch.tags])
+            verl._compute_metrics(joined, metrics, verl.timing_raw, global_steps=verl.global_steps, epoch=0)
+            tq.kv_clear(keys=joined.keys, partition_id=joined.partition_id)
         self.step_metrics = {renamed(key): float(value) for key, value in metrics.items()}
 
     def _sample(self) -> list[Rollout]:
@@ -191,9 +191,9 @@ class Sampler:
         sessions = {queue.session_of(key) for key in batch.keys}
         if self.settings.fewest_samples > 1:
             batch = queue.without_singletons(batch, may_be_empty=self._left_out["filtered"] > 0)
-            kept = {queue.session_of(key) for key in batch.keys}
-            metrics["rollout/singleton_episodes"] = len(sessions) - len(kept)
-            sessions = kept
+            compared = {queue.session_of(key) for key in batch.keys}
+            metrics["rollout/singleton_episodes"] = len(sessions) - len(compared)
+            sessions = compared
         if not sessions:
             self.learner.take(batch, [], metrics)
             return []
@@ -212,10 +212,10 @@ class Sampler:
         """
         batch, episodes = self.next(size)
         count = self._left_out
-        while left := self._filtered(batch, episodes):
-            batch = queue.without_groups(batch, left)
-            again = min(len(left), self._refills - count["refilled"])
-            count.update(filtered=len(left), refilled=again)
+        while leaving := self._filtered(batch, episodes):
+            batch = queue.without_groups(batch, leaving)
+            again = min(len(leaving), self._refills - count["refilled"])
+            count.update(filtered=len(leaving), refilled=again)
             if again:
                 self.redraw(again)
                 with self.verl.replay_buffer.refilling():
@@ -227,8 +227,8 @@ class Sampler:
         """The groups that leave; a singleton group is none of them."""
         if self._keep is None:
             return set()
-        found = groups(queue.rollouts_of(batch, episodes))
-        return {group[0].group for group in found if len(group) > 1 and not self._keep(group)}
+        rollouts = queue.rollouts_of(batch, episodes)
+        return {group[0].group for group in groups(rollouts) if len(group) > 1 and not self._keep(group)}
 
     def next(self, size: int) -> tuple[KVBatchMeta, dict[str, Episode]]:
         """The next ``size`` groups of the buffer, and their episodes."""

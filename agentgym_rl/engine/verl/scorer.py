@@ -65,9 +65,9 @@ class Scorer:
         with self.weights.using(by):
             output = self.verl.actor_rollout_wg.compute_log_prob(data)
         names = {name: "log_probs"} | ({f"{name}_entropy": "entropy"} if entropy else {})
-        found = {name: response_from_nested(output[of], data["response_mask"]).unbind() for name, of in names.items()}
+        streams = {name: response_from_nested(output[of], data["response_mask"]).unbind() for name, of in names.items()}
         sizes = [(example.prompt or 1, len(example.input_ids)) for example in examples]
-        return with_streams(rows, {name: behind(sizes, values) for name, values in found.items()})
+        return with_streams(rows, {name: behind(sizes, values) for name, values in streams.items()})
 
 
 def behind(sizes: Sequence[tuple[int, int]], values: Sequence[torch.Tensor]) -> list[PerToken]:

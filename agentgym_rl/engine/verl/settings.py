@@ -17,11 +17,11 @@ class Settings:
 
     def take(self, config: DictConfig) -> None:
         """Go on with another configuration."""
-        own, actor = config.trainer.v1.agentgym, config.actor_rollout_ref.actor
+        ours, actor = config.trainer.v1.agentgym, config.actor_rollout_ref.actor
         self.config = config
         self.mini_batch, self.warmup = int(actor.ppo_mini_batch_size), int(config.trainer.critic_warmup)
-        self.fewest_samples = int(own.fewest_samples)
-        self.verify_sync = str(own.verify_sync)
+        self.fewest_samples = int(ours.fewest_samples)
+        self.verify_sync = str(ours.verify_sync)
         config.actor_rollout_ref.rollout.n = 1  # each row says its own; so the sizes of updates count rows
 
     @property

@@ -72,8 +72,8 @@ class SyncProbe:
         example = Example(self.tokens, [0.0, *[1.0] * (len(self.tokens) - 1)])
         data = token_batch([example] * workers.world_size, workers.world_size, temperature=1.0)
         tu.assign_non_tensor(data, compute_loss=False)
-        found: torch.Tensor = workers.compute_log_prob(data)["log_probs"].unbind()[0]
-        return found[:-1].float()
+        log_probs: torch.Tensor = workers.compute_log_prob(data)["log_probs"].unbind()[0]
+        return log_probs[:-1].float()
 
     def servers(self, handles: Sequence[Any]) -> list[torch.Tensor]:
         """[tokens - 1] each: by vLLM servers."""
@@ -89,17 +89,17 @@ class SyncProbe:
         Raises:
             WeightsNotSynced: a server differs by more than the tolerance; gives both numbers.
         """
-        differences = [apart(found, learner) for found in servers]
+        differences = [apart(server, learner) for server in servers]
         moved = apart(learner, self._loaded)
         tolerance = max(self.tolerance, self.share * moved)
-        for number, (found, difference) in enumerate(zip(servers, differences, strict=True)):
+        for number, (server, difference) in enumerate(zip(servers, differences, strict=True)):
             if not difference <= tolerance:
-                stayed = apart(found, self._loaded) <= self.tolerance
+                stayed = apart(server, self._loaded) <= self.tolerance
                 raise WeightsNotSynced(
                     f"vLLM server {number} does not have the weights that learn: a token of a fixed text has a mean "
-                    f"log-probability of {found.mean():.6f} there and of {learner.mean():.6f} on the training workers; "
-                    f"they differ by {difference:.2g} (tolerance {tolerance:.2g}), and the weights have moved it by "
-                    f"{moved:.2g}. {UNCHANGED if stayed else OTHER}"
+                    f"log-probability of {server.mean():.6f} there and of {learner.mean():.6f} on the training "
+                    f"workers; they differ by {difference:.2g} (tolerance {tolerance:.2g}), and the weights have moved "
+                    f"it by {moved:.2g}. {UNCHANGED if stayed else OTHER}"
                 )
         self._proven = self._proven or moved > 2 * self.tolerance
         return {DIFFERENCE: max(differences), "sync/log_prob_moved": moved}

@@ -36,13 +36,13 @@ def order(count: int, batch: int, seed: str, updates: int | None = None) -> list
     The length is a multiple of ``batch``; a pass that does not fill its last mini-batch is continued by the next.
     """
     rng = Random(seed)
-    wanted = (updates if updates is not None else -(-count // batch)) * batch
+    length = (updates if updates is not None else -(-count // batch)) * batch
     indices: list[int] = []
-    while len(indices) < wanted:
+    while len(indices) < length:
         one_pass = list(range(count))
         rng.shuffle(one_pass)
         indices += one_pass
-    return indices[:wanted]
+    return indices[:length]
 
 
 def token_batch(examples: Sequence[Example], size: int, temperature: float) -> TensorDict:
@@ -56,15 +56,15 @@ def token_batch(examples: Sequence[Example], size: int, temperature: float) -> T
     ids = [torch.tensor(example.input_ids, dtype=torch.int64) for example in examples]
     masks = [[int(weight != 0) for weight in example.loss_weight] for example in examples]
     assert not any(mask[0] for mask in masks), "the first token of an example cannot be learned"
-    own = of_responses(masks, torch.int64)
+    response_mask = of_responses(masks, torch.int64)
     data = TensorDict(
         {
             "input_ids": nested(ids),
             "position_ids": nested([torch.arange(len(row)) for row in ids]),
             "prompts": nested([row[:1] for row in ids]),
             "responses": nested([row[1:] for row in ids]),
-            "response_mask": own,
-            "loss_mask": own,
+            "response_mask": response_mask,
+            "loss_mask": response_mask,
         },
         batch_size=len(examples),
     )
@@ -115,8 +115,8 @@ def learned_tokens(row: Row) -> Example:
     weights = row.streams.get("cross_entropy")
     if not isinstance(weights, PerToken):
         return row.tokens
-    own = [float(own != 0 or weight != 0) for own, weight in zip(row.tokens.loss_weight, weights, strict=True)]
-    return replace(row.tokens, loss_weight=own)
+    learned = [float(any(pair)) for pair in zip(row.tokens.loss_weight, weights, strict=True)]
+    return replace(row.tokens, loss_weight=learned)
 
 
 def spread(row: Row, name: str, stream: Stream) -> list[float]:
@@ -135,8 +135,8 @@ def spread(row: Row, name: str, stream: Stream) -> list[float]:
     if name == "observation":
         for begin, end in replayed(row):
             values[example.prompt + begin : example.prompt + end] = [0.0] * (end - begin)
-        return [0.0 if own else value for own, value in zip(example.loss_weight, values, strict=True)]
-    return [value * own for own, value in zip(example.loss_weight, values, strict=True)]
+        return [0.0 if weight else value for weight, value in zip(example.loss_weight, values, strict=True)]
+    return [value * weight for weight, value in zip(example.loss_weight, values, strict=True)]
 
 
 def of_responses(rows: Sequence[Sequence[float]], dtype: torch.dtype) -> torch.Tensor:
@@ -175,7 +175,7 @@ def row_loss(
     )
     each = loss(tokens)
     with torch.no_grad():
-        outside, told = loss.clipped(tokens), loss.metrics(tokens)
+        outside, logged = loss.clipped(tokens), loss.metrics(tokens)
 
     def total(values: torch.Tensor) -> torch.Tensor:
         summed: torch.Tensor = (values * (weight if values.shape == mask.shape else of_row)).sum() * workers
@@ -184,17 +184,17 @@ def row_loss(
     def share(values: torch.Tensor) -> Metric:
         return Metric(value=masked_mean(values.detach().float(), mask), aggregation=AggregationType.MEAN)
 
-    whole = total(each * rows[WEIGHTS] if WEIGHTS in rows else each)
-    parts = {"actor/pg_loss": whole} | {f"{loss.label}/{name}": total(values) for name, values in told.items()}
+    objective = total(each * rows[WEIGHTS] if WEIGHTS in rows else each)
+    parts = {"actor/pg_loss": objective} | {f"{loss.label}/{name}": total(values) for name, values in logged.items()}
     metrics = {"actor/pg_clipfrac": share(outside), "actor/ppo_kl": share(-tokens.log_ratio)}
     if loss.config.entropy or tu.get_non_tensor_data(data, "calculate_entropy", False):
         parts["actor/entropy_loss"] = total(no_padding_2_padding(model_output["entropy"], data))
-        whole = whole - loss.config.entropy * parts["actor/entropy_loss"]
+        objective = objective - loss.config.entropy * parts["actor/entropy_loss"]
     if "ref_log_prob" in rows:
         parts["kl_loss"] = total(k3(log_prob, rows["ref_log_prob"]))
-        whole = whole + loss.config.kl * parts["kl_loss"]
+        objective = objective + loss.config.kl * parts["kl_loss"]
     if OBSERVATION_WEIGHT in rows:
         parts["observation_loss"] = -(log_prob * rows[OBSERVATION_WEIGHT]).sum() / data["batch_num_tokens"] * workers
-        whole = whole + parts["observation_loss"]
+        objective = objective + parts["observation_loss"]
     metrics |= {name: Metric(value=part.detach(), aggregation=AggregationType.SUM) for name, part in parts.items()}
-    return whole, metrics
+    return objective, metrics

@@ -142,17 +142,17 @@ class Weights:
             self.verl.actor_rollout_wg.clear_cpu_model(model)
         self.models = {}
 
-    def begin_model(self, name: str, place: Path | None, *, trained: bool, own: bool = False) -> None:
+    def begin_model(self, name: str, place: Path | None, *, trained: bool, optimizer: bool = False) -> None:
         """Keep another model.
 
         Args:
             place: where it begins, see :meth:`using`.
-            own: the place also has its optimizer's state.
+            optimizer: the place also has its optimizer's state.
         """
         self.models[name] = trained
         self.sleep()
         with self._instead(place, optimizer=True):
-            self._put_by(name, optimizer=own)
+            self._put_by(name, optimizer=optimizer)
 
     def begin_as_policy(self, name: str, *, trained: bool) -> None:
         """Keep another model that begins as the policy is now, without state of an optimizer."""

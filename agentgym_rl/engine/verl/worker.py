@@ -85,18 +85,19 @@ class AgentWorker(DetachActorWorker):  # type: ignore[misc]
         With :data:`.rows.WRITTEN` what is written about the responses, in place of all tokens.
         """
         if tu.get_non_tensor_data(data, "of_update", False):
-            found = tu.get_tensordict(self._outputs, {"metrics": {}}).cpu()
+            output = tu.get_tensordict(self._outputs, {"metrics": {}}).cpu()
         else:
-            found = super().compute_log_prob(data)
+            output = super().compute_log_prob(data)
         field = tu.get_non_tensor_data(data, WRITTEN, None)
-        if field is None or found is None:  # verl has nothing from ranks that share their rows with another one
-            return found
+        if field is None or output is None:  # verl has nothing from ranks that share their rows with another one
+            return output
         if field == "old_log_probs":
-            return response_fields(found, data, tu.get_non_tensor_data(data, "correction", {}), self._mean)
+            return response_fields(output, data, tu.get_non_tensor_data(data, "correction", {}), self._mean)
         names, mask = {field: "log_probs"}, data["response_mask"]
         if tu.get_non_tensor_data(data, "calculate_entropy", False):
             names[f"{field}_entropy"] = "entropy"
-        return TensorDict({to: response_from_nested(found[of], mask) for to, of in names.items()}, batch_size=len(data))
+        fields = {name: response_from_nested(output[of], mask) for name, of in names.items()}
+        return TensorDict(fields, batch_size=len(data))
 
     def _mean(self, total: torch.Tensor, count: torch.Tensor) -> torch.Tensor:
         """Quotient of two numbers, each summed over the workers that have different rows."""
@@ -168,27 +169,27 @@ class AgentWorker(DetachActorWorker):  # type: ignore[misc]
     @register(dispatch_mode=Dispatch.ONE_TO_ALL)
     def restore_model_from_cpu(self, n: object) -> None:
         """Put kept weights back in place."""
-        kept = self._kept[n]
-        if not isinstance(kept, dict):
-            kept.seek(0)
-            kept = torch.load(kept, weights_only=True)
+        weights = self._kept[n]
+        if not isinstance(weights, dict):
+            weights.seek(0)
+            weights = torch.load(weights, weights_only=True)
         with torch.no_grad():
             for name, weight in self._weights():
-                local(weight).copy_(kept[name], non_blocking=True)
+                local(weight).copy_(weights[name], non_blocking=True)
 
     @register(dispatch_mode=Dispatch.ONE_TO_ALL)
     def put_moments_by(self, n: object) -> None:
         """Move the optimizer's state to the host, under a name, so that the optimizer has none."""
         state = self.actor.engine.optimizer.state
-        self._moments[n] = {weight: moved(own, torch.device("cpu")) for weight, own in state.items()}
+        self._moments[n] = {weight: moved(moments, torch.device("cpu")) for weight, moments in state.items()}
         state.clear()
 
     @register(dispatch_mode=Dispatch.ONE_TO_ALL)
     def take_moments(self, n: object) -> None:
         """Move such a state back to the optimizer; none where there is none under the name."""
-        state, kept = self.actor.engine.optimizer.state, self._moments.pop(n, {})
+        state, saved = self.actor.engine.optimizer.state, self._moments.pop(n, {})
         state.clear()
-        state.update({weight: moved(own, weight.device) for weight, own in kept.items()})
+        state.update({weight: moved(moments, weight.device) for weight, moments in saved.items()})
 
     @register(dispatch_mode=Dispatch.ONE_TO_ALL)
     def clear_cpu_model(self, n: object) -> None:
@@ -209,10 +210,10 @@ class AgentWorker(DetachActorWorker):  # type: ignore[misc]
             with safe_open(file, "pt") as tensors, torch.no_grad():
                 for name in missing.keys() & tensors.keys():
                     weight = missing.pop(name)
-                    found = part_of(tensors.get_tensor(name), weight)
+                    part = part_of(tensors.get_tensor(name), weight)
                     if weight.requires_grad:
-                        local(weight).copy_(found)
-                    elif not torch.equal(local(weight), found.to(local(weight))):
+                        local(weight).copy_(part)
+                    elif not torch.equal(local(weight), part.to(local(weight))):
                         raise ValueError(f"{folder} differs in {name}, which does not learn (model.train_layers)")
         if missing:
             raise ValueError(f"{folder} has no {', '.join(sorted(missing)[:3])} in its safetensors files")
@@ -253,12 +254,12 @@ class CriticWorker(TrainingWorker):  # type: ignore[misc]
         named, adapters = dict(self.engine.module.named_parameters()), Path(policy) / "adapter_config.json"
         if adapters.is_file():
             settings = json.loads(adapters.read_text())
-            found = with_adapters(named, state, settings["lora_alpha"] / settings["r"])
+            weights = with_adapters(named, state, settings["lora_alpha"] / settings["r"])
         else:
-            found = ((name, state[name]) for name in named if name in state)
+            weights = ((name, state[name]) for name in named if name in state)
         shared = 0
         with torch.no_grad():
-            for shared, (name, weight) in enumerate(found, 1):  # noqa: B007
+            for shared, (name, weight) in enumerate(weights, 1):  # noqa: B007
                 local(named[name]).copy_(local(weight))
         if not shared:
             raise ValueError(f"the critic has none of the weights of the policy in {policy}")
