@@ -59,15 +59,15 @@ async def compare(
 ) -> Agreement:
     """Walk here, repeat there."""
     here, there = make(name, **options), RemoteEnv(name, address, **options)
-    found = Agreement()
+    agreement = Agreement()
     try:
         for task in (Task(name, index) for index in indices):
             ours = await walk(here, task, follow(solution(here, task) or []) if oracle else wander(task))
-            found.add(ours, *await repeat(there, ours))
+            agreement.add(ours, *await repeat(there, ours))
     finally:
         await there.close()
         await here.close()
-    return found
+    return agreement
 
 
 async def repeat(there: TextEnv, ours: Walk) -> tuple[list[str], list[float]]:
@@ -90,17 +90,18 @@ def main() -> None:
     parser.add_argument("--tasks", default="0:120", metavar="FIRST:STOP")
     parser.add_argument("--oracle", action="store_true", help="take the oracle's actions instead of random ones")
     parser.add_argument("--record", metavar="FILE")
-    given = parser.parse_args()
-    options = env_options(given.env, given.options)
-    indices = range(*map(int, given.tasks.split(":")))
-    found = asyncio.run(compare(given.env, given.address, options, indices, given.oracle))
+    args = parser.parse_args()
+    options = env_options(args.env, args.options)
+    indices = range(*map(int, args.tasks.split(":")))
+    agreement = asyncio.run(compare(args.env, args.address, options, indices, args.oracle))
     print(
-        f"{given.env}: {found.equal} of {found.texts} texts and {found.rewards} of {found.steps} rewards are the same"
+        f"{args.env}: {agreement.equal} of {agreement.texts} texts and {agreement.rewards} of {agreement.steps} "
+        "rewards are the same"
     )
-    if found.first:
-        print(f"first difference: {found.first}")
-    if given.record:
-        write_text(given.record, json.dumps(found.there, indent=0) + "\n")
+    if agreement.first:
+        print(f"first difference: {agreement.first}")
+    if args.record:
+        write_text(args.record, json.dumps(agreement.there, indent=0) + "\n")
 
 
 if __name__ == "__main__":

@@ -60,15 +60,15 @@ def resident() -> float:
 
 def measure(model: str, dtype: str, updates: int) -> dict[str, list[float]]:
     """Tokens a second of every update and GiB after it; the first two, which warm up, are left out."""
-    found: dict[str, list[float]] = {"rates": [], "gib": []}
+    measured: dict[str, list[float]] = {"rates": [], "gib": []}
     with Progress(Console(stderr=True)) as progress, engine(recipe(model, dtype), progress.say) as running:
         worker = Worker(running.trainer)
         for number, batch in enumerate(islice(batches(len(running.tokenizer)), updates + 2)):
             progress.bar("updates", number, updates + 2)
             seconds = timed(partial(worker.update, batch))
-            found["rates"].append(sum(len(row.input_ids) for row in batch) / seconds)
-            found["gib"].append(resident())
-    return {key: values[2:] for key, values in found.items()}
+            measured["rates"].append(sum(len(row.input_ids) for row in batch) / seconds)
+            measured["gib"].append(resident())
+    return {key: values[2:] for key, values in measured.items()}
 
 
 def main() -> None:
@@ -78,36 +78,36 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=2, help="launches of each side")
     parser.add_argument("--dtype", choices=list(APART), default="float32", help="of the arithmetic")
     parser.add_argument("--side", action="store_true", help=argparse.SUPPRESS)
-    given = parser.parse_args()
-    if given.side:
-        print(json.dumps(measure(given.model, given.dtype, given.updates)))
+    args = parser.parse_args()
+    if args.side:
+        print(json.dumps(measure(args.model, args.dtype, args.updates)))
         return
     if find_library("tcmalloc_minimal") is None:
         raise SystemExit("there is no tcmalloc here; install Debian's libtcmalloc-minimal4")
-    found: dict[str, list[dict[str, list[float]]]] = {side: [] for side in SIDES}
-    for _ in range(given.repeats):
+    launches: dict[str, list[dict[str, list[float]]]] = {side: [] for side in SIDES}
+    for _ in range(args.repeats):
         for side, variables in SIDES.items():
             print(f"{side}: launching", file=sys.stderr)
             ran = subprocess.run(
                 [sys.executable, *sys.argv, "--side"], env=os.environ | variables, stdout=subprocess.PIPE, check=True
             )
-            found[side].append(json.loads(ran.stdout.splitlines()[-1]))
-    counts = f"{given.updates} updates, {given.repeats} launches of each side"
-    print(setting(given.model, given.dtype, counts))
-    show(found)
+            launches[side].append(json.loads(ran.stdout.splitlines()[-1]))
+    counts = f"{args.updates} updates, {args.repeats} launches of each side"
+    print(setting(args.model, args.dtype, counts))
+    show(launches)
 
 
-def show(found: dict[str, list[dict[str, list[float]]]]) -> None:
+def show(launches: dict[str, list[dict[str, list[float]]]]) -> None:
     """Rates and memory of every side, and how ours compares with each other one."""
-    rates = {side: [rate for measured in own for rate in measured["rates"]] for side, own in found.items()}
-    most = {side: [max(measured["gib"]) for measured in own] for side, own in found.items()}
-    for side in found:
-        own, gib = rates[side], most[side]
+    rates = {side: [rate for measured in of_side for rate in measured["rates"]] for side, of_side in launches.items()}
+    most = {side: [max(measured["gib"]) for measured in of_side] for side, of_side in launches.items()}
+    for side in launches:
+        speeds, gib = rates[side], most[side]
         print(
-            f"{side:10s} {median(own):6.1f} [{min(own):.1f}, {max(own):.1f}] tokens/s, "
+            f"{side:10s} {median(speeds):6.1f} [{min(speeds):.1f}, {max(speeds):.1f}] tokens/s, "
             f"worker at most {median(gib):.2f} [{min(gib):.2f}, {max(gib):.2f}] GiB"
         )
-    for other in list(found)[1:]:
+    for other in list(launches)[1:]:
         speed = median(ours / theirs for ours, theirs in zip(rates["ours"], rates[other], strict=True))
         memory = median(most["ours"]) / median(most[other])
         print(f"ours/{other}: {speed:.2f} of the tokens/s, update by update, {memory:.2f} of the memory")

@@ -35,16 +35,16 @@ def memory() -> float:
 
 async def play(env: TextEnv, number: int, steps: int) -> list[float]:
     """Seconds of each step; a session whose task ends goes on with another one."""
-    rng, taken = random.Random(number), []
+    rng, times = random.Random(number), []
     train = env.spec.splits["train"]
     seen = await env.reset(Task(env.name, train[number]))
-    while len(taken) < steps:
+    while len(times) < steps:
         action = rng.choice(seen.actions or ("wait",))
         start = time.perf_counter()
         step = await env.step(action)
-        taken.append(time.perf_counter() - start)
+        times.append(time.perf_counter() - start)
         seen = await env.reset(Task(env.name, rng.choice(train))) if step.done else step.observation
-    return taken
+    return times
 
 
 async def measure(name: str, sessions: int, steps: int) -> None:
@@ -57,7 +57,9 @@ async def measure(name: str, sessions: int, steps: int) -> None:
     full = memory()
     alone = await play(envs[0], 0, steps)
     together = [
-        taken for some in await asyncio.gather(*(play(env, n, steps) for n, env in enumerate(envs))) for taken in some
+        seconds
+        for times in await asyncio.gather(*(play(env, n, steps) for n, env in enumerate(envs)))
+        for seconds in times
     ]
     worked = memory()
     for env in envs:
@@ -69,9 +71,9 @@ async def measure(name: str, sessions: int, steps: int) -> None:
     print(f"each session, its page open   {(full - base) / sessions:8.1f} MB")
     print(f"each session, after its steps {(worked - base) / sessions:8.1f} MB")
     print(f"all sessions closed           {memory():8.0f} MB")
-    for what, taken in (("one session steps", alone), ("all sessions step at once", together)):
-        low, *_, high = quantiles(taken, n=20)
-        print(f"{what:29} {median(taken) * 1e3:8.0f} ms, 5 to 95 %: {low * 1e3:.0f} to {high * 1e3:.0f} ms")
+    for what, times in (("one session steps", alone), ("all sessions step at once", together)):
+        low, *_, high = quantiles(times, n=20)
+        print(f"{what:29} {median(times) * 1e3:8.0f} ms, 5 to 95 %: {low * 1e3:.0f} to {high * 1e3:.0f} ms")
 
 
 def main() -> None:
@@ -79,8 +81,8 @@ def main() -> None:
     parser.add_argument("--env", choices=("miniwob", "webarena"), default="miniwob", help="what is played")
     parser.add_argument("--sessions", type=int, default=32, help="contexts at the same time")
     parser.add_argument("--steps", type=int, default=30, help="actions of each session")
-    given = parser.parse_args()
-    asyncio.run(measure(given.env, given.sessions, given.steps))
+    args = parser.parse_args()
+    asyncio.run(measure(args.env, args.sessions, args.steps))
 
 
 if __name__ == "__main__":

@@ -43,16 +43,16 @@ class Design:
 
     def size(self, study: Study, column: str, episodes: int) -> tuple[int, int]:
         """Tasks and samples of a column's panel, which has so many episodes in the recipe."""
-        own, samples = self.panels.get(column, {}), study.samples.get(column, 1)
-        return own.get("n", episodes // samples), own.get("samples", samples)
+        panel, samples = self.panels.get(column, {}), study.samples.get(column, 1)
+        return panel.get("n", episodes // samples), panel.get("samples", samples)
 
     def overrides(self, study: Study, seed: int) -> list[str]:
         """Of the recipe, for a seed of the design."""
         places = {column: f"envs.{env}.panels.{label}" for column, (label, env) in study.columns.items()}
         return [
             f"{places[column]}.{key}={number}"
-            for column, own in self.panels.items()
-            for key, number in own.items()
+            for column, panel in self.panels.items()
+            for key, number in panel.items()
             if seed in self.seeds
         ]
 
@@ -65,16 +65,16 @@ class Design:
         return [row for row in rows if row["seed"] < self.seeds.start]
 
 
-def _design(name: str, first: int, found: Mapping[str, Any]) -> Design:
+def _design(name: str, first: int, block: Mapping[str, Any]) -> Design:
     """Raises KeyError: a claim is none of the study's, or of those of its older rows."""
-    rows = found.get("rows", name)
-    tables = [table for own in (STUDIES[rows], STUDIES[name]) for table in own.orderings.values()]
+    rows = block.get("rows", name)
+    tables = [table for study in (STUDIES[rows], STUDIES[name]) for table in study.orderings.values()]
     orderings = {ordering.claim: ordering for table in tables for ordering in table}
     claims = tuple(
-        Claim(orderings[own["claim"]], own["column"], own["effect"], own["power"], orderings[own["like"]])
-        for own in ({"like": claim["claim"], **claim} for claim in found["claims"])
+        Claim(orderings[keys["claim"]], keys["column"], keys["effect"], keys["power"], orderings[keys["like"]])
+        for keys in ({"like": claim["claim"], **claim} for claim in block["claims"])
     )
-    return Design(range(first, first + found["seeds"]), found.get("panels", {}), claims, rows)
+    return Design(range(first, first + block["seeds"]), block.get("panels", {}), claims, rows)
 
 
 NONE: Mapping[str, Any] = {"seeds": 5, "claims": []}
@@ -85,4 +85,6 @@ DESIGNS = {name: _design(name, _FOUND["first_seed"], _FOUND["studies"].get(name,
 
 def on_page(study: Study) -> list[tuple[str, Claim]]:
     """The claims that a page corrects for, with their studies' names."""
-    return [(name, claim) for name, own in STUDIES.items() if own.page == study.page for claim in DESIGNS[name].claims]
+    return [
+        (name, claim) for name, other in STUDIES.items() if other.page == study.page for claim in DESIGNS[name].claims
+    ]

@@ -77,7 +77,7 @@ def recipe(model: str, dtype: str) -> Config:
 
 def examples(scripts: Sequence[Script], tokenizer: Any, count: int) -> list[Example]:
     """Conversations of random words with the lengths of recorded episodes; responses carry the loss."""
-    rng, found = Random(0), []
+    rng, conversations = Random(0), []
     for script in scripts[:count]:
         ids = tokenizer.apply_chat_template(list(script.opening), return_dict=False)
         weights = [0.0] * len(ids)
@@ -85,8 +85,8 @@ def examples(scripts: Sequence[Script], tokenizer: Any, count: int) -> list[Exam
             observed = len(tokenizer.encode(text)) + 8
             ids = ids + [rng.randrange(len(tokenizer)) for _ in range(script.reply_tokens + observed)]
             weights += [1.0] * script.reply_tokens + [0.0] * observed
-        found.append(Example(ids, weights))
-    return found
+        conversations.append(Example(ids, weights))
+    return conversations
 
 
 class Worker:
@@ -222,11 +222,11 @@ def training(model: Model, path: str, dtype: str, batch: Sequence[Example], repe
     losses = {side: updater.update(batch) for side, updater in sides.items()}
     if max(losses.values()) - min(losses.values()) > APART[dtype]:
         raise RuntimeError(f"the sides compute different losses: {losses}")
-    found: dict[str, list[float]] = {side: [] for side in sides}
+    seconds: dict[str, list[float]] = {side: [] for side in sides}
     for _ in range(repeats):
         for side, updater in sides.items():
-            found[side].append(timed(lambda updater=updater: updater.update(batch)))
-    return found
+            seconds[side].append(timed(lambda updater=updater: updater.update(batch)))
+    return seconds
 
 
 def generation(
@@ -239,24 +239,24 @@ def generation(
         [(turns[turn].prompt_ids, turns[turn].sampling_params["max_tokens"]) for turns in asked if turn < len(turns)]
         for turn in range(max(map(len, asked)))
     ]
-    found: dict[str, list[float]] = {"ours": [], "offline": []}
+    seconds: dict[str, list[float]] = {"ours": [], "offline": []}
     with offline(path, dtype) as alone:
         alone(rounds[:1])
         for _ in range(repeats):
             model.forget()
-            found["ours"].append(timed(lambda: asyncio.run(ours(model, Metered(model.client), Busy(), batch))))
-            found["offline"].append(alone(rounds))
-    return sum(tokens for prompts in rounds for _, tokens in prompts), found
+            seconds["ours"].append(timed(lambda: asyncio.run(ours(model, Metered(model.client), Busy(), batch))))
+            seconds["offline"].append(alone(rounds))
+    return sum(tokens for prompts in rounds for _, tokens in prompts), seconds
 
 
 def show(what: str, tokens: int, seconds: dict[str, list[float]]) -> None:
     """Rates of every side, and how ours compares."""
-    rates = {side: [tokens / took for took in own] for side, own in seconds.items()}
-    for side, own in rates.items():
-        print(f"{what:11s} {side:8s} {median(own):7.1f} [{min(own):.1f}, {max(own):.1f}] tokens/s")
-    for side, own in rates.items():
+    rates = {side: [tokens / took for took in of_side] for side, of_side in seconds.items()}
+    for side, of_side in rates.items():
+        print(f"{what:11s} {side:8s} {median(of_side):7.1f} [{min(of_side):.1f}, {max(of_side):.1f}] tokens/s")
+    for side, of_side in rates.items():
         if side != "ours":
-            ratio = median(rates["ours"]) / median(own)
+            ratio = median(rates["ours"]) / median(of_side)
             verdict = "met" if ratio >= GOAL else "missed"
             print(f"{what:11s} ours/{side} {ratio:.2f} (goal >= {GOAL:g}: {verdict})")
 
@@ -273,26 +273,26 @@ def main() -> None:
     parser.add_argument("--episodes", type=int, default=24, help="at once; a quarter of them make the update")
     parser.add_argument("--dtype", choices=list(APART), default="float32", help="of the arithmetic, on all sides")
     parser.add_argument("--serve-rounds", action="store_true", help=argparse.SUPPRESS)
-    given = parser.parse_args()
-    if given.serve_rounds:
-        serve_rounds(given.model, given.dtype)
+    args = parser.parse_args()
+    if args.serve_rounds:
+        serve_rounds(args.model, args.dtype)
         return
-    config = recipe(given.model, given.dtype)
-    wanted = variables(config.engine)
-    if not wanted.items() <= os.environ.items():  # PyTorch reads those of its threads when it is imported
-        os.execve(sys.executable, [sys.executable, *sys.argv], os.environ | wanted)
+    config = recipe(args.model, args.dtype)
+    environment = variables(config.engine)
+    if not environment.items() <= os.environ.items():  # PyTorch reads those of its threads when it is imported
+        os.execve(sys.executable, [sys.executable, *sys.argv], os.environ | environment)
     with Progress(Console()) as progress, engine(config, progress.say) as model:
-        scripts = asyncio.run(record(given.episodes, lambda text: len(model.tokenizer.encode(text))))
-        batch = examples(scripts, model.tokenizer, max(2, given.episodes // 4))
+        scripts = asyncio.run(record(args.episodes, lambda text: len(model.tokenizer.encode(text))))
+        batch = examples(scripts, model.tokenizer, max(2, args.episodes // 4))
         progress.say(f"training on {len(batch)} examples")
-        learnt = training(model, given.model, given.dtype, batch, given.repeats)
-        progress.say(f"generating for {given.episodes} episodes")
-        tokens, generated = generation(model, given.model, given.dtype, scripts, given.episodes, given.repeats)
+        learnt = training(model, args.model, args.dtype, batch, args.repeats)
+        progress.say(f"generating for {args.episodes} episodes")
+        tokens, generated = generation(model, args.model, args.dtype, scripts, args.episodes, args.repeats)
     size = sum(len(example.input_ids) for example in batch)
     read = sum(weight > 0 for example in batch for weight in example.loss_weight)
-    print(f"\n{setting(given.model, given.dtype, f'{given.repeats} repeats')}")
+    print(f"\n{setting(args.model, args.dtype, f'{args.repeats} repeats')}")
     print(f"an update: {len(batch)} examples, {size} tokens, {read} with loss; micro-batches of {MICRO_TOKENS} tokens")
-    print(f"generation: {given.episodes} episodes, {tokens} tokens")
+    print(f"generation: {args.episodes} episodes, {tokens} tokens")
     show("training", size, learnt)
     show("generation", tokens, generated)
 

@@ -132,15 +132,15 @@ class Target:
         """CPU seconds used so far."""
         if self.process is None:
             return float("nan")
-        every = [self.process, *self.process.children(recursive=True)]
-        return sum(sum(process.cpu_times()[:4]) for process in every)  # with those of children that have ended
+        processes = [self.process, *self.process.children(recursive=True)]
+        return sum(sum(process.cpu_times()[:4]) for process in processes)  # with those of children that have ended
 
     def memory(self) -> float:
         """MiB, of which those that processes share count once."""
         if self.process is None:
             return float("nan")
-        every = [self.process, *self.process.children(recursive=True)]
-        return sum(process.memory_full_info().pss for process in every) / 2**20
+        processes = [self.process, *self.process.children(recursive=True)]
+        return sum(process.memory_full_info().pss for process in processes) / 2**20
 
 
 @dataclass
@@ -259,9 +259,9 @@ def listener(url: str) -> psutil.Process | None:
     """The process of this machine that listens at a URL's port."""
     port = urlsplit(url).port
     pids = [
-        found.pid
-        for found in psutil.net_connections("tcp")
-        if found.status == psutil.CONN_LISTEN and found.laddr.port == port and found.pid is not None
+        connection.pid
+        for connection in psutil.net_connections("tcp")
+        if connection.status == psutil.CONN_LISTEN and connection.laddr.port == port and connection.pid is not None
     ]
     return psutil.Process(pids[0]) if pids else None
 
@@ -283,14 +283,14 @@ def compare_load(console: Console, targets: list[Target], clients: Sequence[int]
         for column in ("server", "steps/s", "/ echo", "step p50 ms", "step p99 ms", "CPU ms/episode"):
             table.add_column(column, justify="left" if column == "server" else "right")
         base = median(load.rate for load in loads["echo"])
-        for name, found in loads.items():
+        for name, of_server in loads.items():
             table.add_row(
                 name,
-                spread([load.rate for load in found], 0),
-                spread([load.rate / base for load in found], 2),
-                spread([1000 * load.latency(0.5) for load in found], 2),
-                spread([1000 * load.latency(0.99) for load in found], 2),
-                spread([1000 * load.cpu / load.episodes for load in found], 2),
+                spread([load.rate for load in of_server], 0),
+                spread([load.rate / base for load in of_server], 2),
+                spread([1000 * load.latency(0.5) for load in of_server], 2),
+                spread([1000 * load.latency(0.99) for load in of_server], 2),
+                spread([1000 * load.cpu / load.episodes for load in of_server], 2),
             )
         console.print(table)
 
@@ -327,31 +327,31 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=1, help="of our server")
     parser.add_argument("--port", type=int, default=36100, help="first of the ports to use")
     parser.add_argument("--quick", action="store_true", help="1 and 64 clients, one repeat, a few episodes")
-    given = parser.parse_args()
-    if given.quick:
-        given.clients, given.repeats, given.episodes, given.abandoned = [1, 64], 1, 100, 200
-    if given.against and len(given.envs) != 1:
+    args = parser.parse_args()
+    if args.quick:
+        args.clients, args.repeats, args.episodes, args.abandoned = [1, 64], 1, 100, 200
+    if args.against and len(args.envs) != 1:
         parser.error("--against needs --envs with one environment")
     console = Console()
     console = console if console.width > 110 else Console(width=130)
-    with started([sys.executable, "-c", ECHO, str(given.port)], given.port) as bare:
-        for number, env in enumerate(given.envs, 1):
-            port = given.port + number
+    with started([sys.executable, "-c", ECHO, str(args.port)], args.port) as bare:
+        for number, env in enumerate(args.envs, 1):
+            port = args.port + number
             command = [sys.executable, "-m", "agentgym_rl.cli", "serve", env, "--port", str(port)]
-            command += ["--session-ttl", str(TTL), "--workers", str(given.workers)]
+            command += ["--session-ttl", str(TTL), "--workers", str(args.workers)]
             with started(command, port) as process:
                 console.rule(env)
-                most = IN_A_BROWSER.get(env, given.episodes)
-                rate = asyncio.run(in_process(env, min(most, given.episodes)))
+                most = IN_A_BROWSER.get(env, args.episodes)
+                rate = asyncio.run(in_process(env, min(most, args.episodes)))
                 without = ", the browser's not counted" if env in IN_A_BROWSER else ""
                 console.print(f"in process: {rate:.0f} episodes a second of CPU{without}")
                 ours = [Target("agentgym-rl", f"http://127.0.0.1:{port}", process, dialect(env))]
-                if given.against:
-                    ours.append(Target(given.against, given.against, listener(given.against), dialect(env)))
-                echo = Target("echo", f"http://127.0.0.1:{given.port}", bare, None)
-                compare_memory(console, ours, min(given.abandoned, IN_A_BROWSER.get(env, given.abandoned)))
-                clients = sorted({min(count, IN_A_BROWSER.get(env, count)) for count in given.clients})
-                compare_load(console, [echo, *ours], clients, given.repeats, min(most, given.episodes))
+                if args.against:
+                    ours.append(Target(args.against, args.against, listener(args.against), dialect(env)))
+                echo = Target("echo", f"http://127.0.0.1:{args.port}", bare, None)
+                compare_memory(console, ours, min(args.abandoned, IN_A_BROWSER.get(env, args.abandoned)))
+                clients = sorted({min(count, IN_A_BROWSER.get(env, count)) for count in args.clients})
+                compare_load(console, [echo, *ours], clients, args.repeats, min(most, args.episodes))
 
 
 if __name__ == "__main__":

@@ -84,12 +84,12 @@ def run(
     begun = time.monotonic()
     for seed in seeds:
         with Session(several=True) as session:
-            for number, (arm, own, config) in enumerate(todo):
-                if own != seed:
+            for number, (arm, of_seed, config) in enumerate(todo):
+                if of_seed != seed:
                     continue
                 rest = (time.monotonic() - begun) / max(1, number) * (len(todo) - number) / 60
-                left = f", about {rest:.0f} min left" if number else ""
-                console.rule(f"{number + 1}/{len(todo)}: {arm}, seed {seed}{left}", align="left")
+                remaining = f", about {rest:.0f} min left" if number else ""
+                console.rule(f"{number + 1}/{len(todo)}: {arm}, seed {seed}{remaining}", align="left")
                 begin(study, arm, seed, folder, console, session, engine)
                 chosen = composed(study, arm, seed, folder, engine)
                 record(study, arm, seed, settings(config), train(Resolved(chosen), console, session), engine)
@@ -113,8 +113,8 @@ def missing(
 ) -> list[tuple[str, int, Config]]:
     """Arm, seed and configuration of what the raw results lack, or have of other settings."""
     known = {(row["arm"], row["seed"]): row["settings"] for row in results(study) if not (renew and why(row))}
-    every = ((arm, seed, composed(study, arm, seed, folder)) for seed in seeds for arm in arms)
-    return [(arm, seed, config) for arm, seed, config in every if known.get((arm, seed)) != settings(config)]
+    candidates = ((arm, seed, composed(study, arm, seed, folder)) for seed in seeds for arm in arms)
+    return [(arm, seed, config) for arm, seed, config in candidates if known.get((arm, seed)) != settings(config)]
 
 
 def plan(name: str, todo: Sequence[tuple[str, int, Config]], engine: str | None = None) -> Iterator[str]:
@@ -184,14 +184,14 @@ def gradient_groups(place: Path) -> float | None:
 
     A step's groups are as many as those of any other.
     """
-    found = steps(place, "rollout/gradient_groups")
-    return round(mean(found), 3) if found else None
+    shares = steps(place, "rollout/gradient_groups")
+    return round(mean(shares), 3) if shares else None
 
 
 def measured(study: Study, place: Path) -> dict[str, float]:
     """The measures of a run; those that none of its steps has are left out."""
-    found = {name: steps(place, measure.metric) for name, measure in study.measures.items()}
-    return {name: round(study.measures[name].told(mean(values)), 3) for name, values in found.items() if values}
+    by_step = {name: steps(place, measure.metric) for name, measure in study.measures.items()}
+    return {name: round(study.measures[name].told(mean(values)), 3) for name, values in by_step.items() if values}
 
 
 def steps(place: Path, metric: str) -> list[float]:
@@ -212,8 +212,8 @@ def learning(place: Path, label: str, env: str) -> dict[str, Any]:
 
 def _success(study: Study, stage: dict[str, Any]) -> dict[str, list[Any]]:
     """Success, number of episodes and success by task, by column."""
-    found = {name: stage["panels"][label][env]["sampled"] for name, (label, env) in study.columns.items()}
-    return {name: [measured["success"], measured["n"], measured["by_task"]] for name, measured in found.items()}
+    scores = {name: stage["panels"][label][env]["sampled"] for name, (label, env) in study.columns.items()}
+    return {name: [measured["success"], measured["n"], measured["by_task"]] for name, measured in scores.items()}
 
 
 def results(study: Study) -> list[dict[str, Any]]:
@@ -245,9 +245,9 @@ def main() -> None:
             if reason := why(row):
                 console.print(f"{row['arm']}, seed {row['seed']}: {reason}", highlight=False, soft_wrap=True)
         return
-    every = {name: results(study) for name, study in STUDIES.items()}
+    by_study = {name: results(study) for name, study in STUDIES.items()}
     if options.power:
-        console.print(*power_table(options.study, every), sep="\n", highlight=False, soft_wrap=True)
+        console.print(*power_table(options.study, by_study), sep="\n", highlight=False, soft_wrap=True)
         return
     seeds, arms = options.seeds or list(DESIGNS[options.study].seeds), options.arms or list(study.arms)
     if options.plan:
@@ -261,12 +261,12 @@ def main() -> None:
     except (Interrupted, KeyboardInterrupt):
         console.print("stopped; the same command goes on")
         raise SystemExit(130) from None
-    every[options.study] = results(study)
-    rows = DESIGNS[options.study].reported(every[options.study])
-    write_text(study.page, page(study.page, study.page.read_text(), every))
+    by_study[options.study] = results(study)
+    rows = DESIGNS[options.study].reported(by_study[options.study])
+    write_text(study.page, page(study.page, study.page.read_text(), by_study))
     pictures(study, rows)
     console.print(*notes(options.study, rows), sep="\n", highlight=False, soft_wrap=True)
-    console.print("what did not show:", *doubts(every), sep="\n", highlight=False, soft_wrap=True)
+    console.print("what did not show:", *doubts(by_study), sep="\n", highlight=False, soft_wrap=True)
     console.print(f"raw results: {study.raw}\npage: {study.page}", highlight=False, soft_wrap=True)
 
 

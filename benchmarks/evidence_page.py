@@ -22,28 +22,30 @@ from agentgym_rl.eval.html.chart import Chart, Line
 from agentgym_rl.eval.html.palette import ARMS
 
 Rows = Sequence[Mapping[str, Any]]
-Found = Mapping[int, Panels]
-"""By seed."""
+BySeed = Mapping[int, Panels]
+"""Success on each panel, or a difference of it."""
 
 
 def seeds_of(study: Study, rows: Rows, side: Side, columns: Sequence[str]) -> dict[int, Panels]:
     """Success on the columns by seed, each with the same weight; seeds that have all of them."""
-    found = [_column(study, rows, side, column, 1 / len(columns)) for column in columns]
+    of_columns = [_column(study, rows, side, column, 1 / len(columns)) for column in columns]
     return {
-        seed: tuple(panels[seed] for panels in found) for seed in found[0] if all(seed in panels for panels in found)
+        seed: tuple(panels[seed] for panels in of_columns)
+        for seed in of_columns[0]
+        if all(seed in panels for panels in of_columns)
     }
 
 
 def _column(study: Study, rows: Rows, side: Side, column: str, weight: float) -> dict[int, Panel]:
     arm, _, stage = (side if isinstance(side, str) else side[column]).partition("/")
     key = "control" if stage else "success"
-    own = {row["seed"]: row[key][column] for row in rows if row["arm"] == arm and row[key] is not None}
-    return {seed: _panel(found, study.samples.get(column, 1), weight) for seed, found in own.items()}
+    outcomes = {row["seed"]: row[key][column] for row in rows if row["arm"] == arm and row[key] is not None}
+    return {seed: _panel(outcome, study.samples.get(column, 1), weight) for seed, outcome in outcomes.items()}
 
 
-def _panel(found: Sequence[Any], samples: int, weight: float) -> Panel:
+def _panel(outcome: Sequence[Any], samples: int, weight: float) -> Panel:
     """From success, number of episodes and, in newer rows, success by task."""
-    success, episodes, *by_task = found
+    success, episodes, *by_task = outcome
     tasks = sum(score is not None for score in by_task[0]) if by_task else episodes // samples
     return Panel.of(success, tasks, by_task[0] if by_task else None, weight)
 
@@ -54,10 +56,10 @@ def differences(study: Study, rows: Rows, ordering: Ordering, columns: Sequence[
     return {seed: difference(better[seed], worse[seed]) for seed in sorted(better.keys() & worse.keys())}
 
 
-def cell(found: Found, signed: bool = False) -> str:
+def cell(seeds: BySeed, signed: bool = False) -> str:
     """Mean and half of the 95% interval over seeds and tasks, which is symmetric; in percent."""
-    by_seed = [100 * value(panels) for panels in found.values()]
-    return with_interval(by_seed, 100**2 * shared(list(found.values())) if len(found) > 1 else 0.0, signed)
+    by_seed = [100 * value(panels) for panels in seeds.values()]
+    return with_interval(by_seed, 100**2 * shared(list(seeds.values())) if len(seeds) > 1 else 0.0, signed)
 
 
 def with_interval(by_seed: Sequence[float], shared: float = 0.0, signed: bool = False) -> str:
@@ -73,8 +75,8 @@ def with_interval(by_seed: Sequence[float], shared: float = 0.0, signed: bool = 
 
 def measured(rows: Rows, side: Side, name: str) -> dict[int, float]:
     """A measure of an arm by seed; none of a control, or of several arms."""
-    own = [row for row in rows if row["arm"] == side]
-    return {row["seed"]: row["measures"][name] for row in own if name in row.get("measures", {})}
+    of_arm = [row for row in rows if row["arm"] == side]
+    return {row["seed"]: row["measures"][name] for row in of_arm if name in row.get("measures", {})}
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,26 +96,25 @@ class Verdict:
         return ("not shown" if self.p >= 0.05 else "holds" if self.difference > 0 else "reversed") + where
 
 
-def verdicts(study: Study, every: Mapping[str, Rows]) -> dict[tuple[str, str], Verdict]:
+def verdicts(study: Study, by_study: Mapping[str, Rows]) -> dict[tuple[str, str], Verdict]:
     """Of the claims that the designs of a page name, by study and claim; of the others there is none.
 
     Args:
-        every: rows by study.
+        by_study: rows.
     """
-    names = on_page(study)
-    found = []
-    for name, claim in names:
-        own = STUDIES[name]
-        found.append(differences(own, DESIGNS[name].reported(every[name]), claim.ordering, claim.columns(own)))
-    by_seed = [[value(panels) for panels in seeds.values()] for seeds in found]
+    claims, compared = on_page(study), []
+    for name, claim in claims:
+        rows, columns = DESIGNS[name].reported(by_study[name]), claim.columns(STUDIES[name])
+        compared.append(differences(STUDIES[name], rows, claim.ordering, columns))
+    by_seed = [[value(panels) for panels in seeds.values()] for seeds in compared]
     known = [
-        crossed_p(own, shared(list(seeds.values()))) if len(own) > 1 else None
-        for own, seeds in zip(by_seed, found, strict=True)
+        crossed_p(values, shared(list(seeds.values()))) if len(values) > 1 else None
+        for values, seeds in zip(by_seed, compared, strict=True)
     ]
     corrected = holm([1.0 if p is None else p for p in known])
     return {
-        (name, claim.ordering.claim): Verdict(claim.column, p and corrected[number], mean(own) if own else 0.0)
-        for number, ((name, claim), p, own) in enumerate(zip(names, known, by_seed, strict=True))
+        (name, claim.ordering.claim): Verdict(claim.column, p and corrected[number], mean(values) if values else 0.0)
+        for number, ((name, claim), p, values) in enumerate(zip(claims, known, by_seed, strict=True))
     }
 
 
@@ -126,15 +127,15 @@ def arms_table(study: Study, rows: Rows) -> Iterator[str]:
     yield f"| arm | seeds | {' | '.join(heads)} |"
     yield f"|---|---|{'---|' * len(heads)}"
     for side in [side for arm in study.arms for side in (arm, f"{arm}/control")]:
-        found = seeds_of(study, rows, side, columns)
-        if not found:
+        seeds = seeds_of(study, rows, side, columns)
+        if not seeds:
             continue
         cells = [cell(seeds_of(study, rows, side, [column])) for column in columns]
         arm, _, control = side.partition("/")
-        own = [row for row in rows if row["arm"] == arm]
-        took = ["" if control else _mean(form, [row[key] for row in own]) for key, form in spent.items()]
+        of_arm = [row for row in rows if row["arm"] == arm]
+        took = ["" if control else _mean(form, [row[key] for row in of_arm]) for key, form in spent.items()]
         beside = [with_interval([*measured(rows, side, name).values()]) for name in study.measures]
-        yield f"| {side} | {len(found)} | {' | '.join([*cells, cell(found), *beside, *took])} |"
+        yield f"| {side} | {len(seeds)} | {' | '.join([*cells, cell(seeds), *beside, *took])} |"
 
 
 def _mean(form: str, values: Sequence[float | None]) -> str:
@@ -153,14 +154,14 @@ def orderings_table(study: Study, rows: Rows, name: str, judged: Mapping[str, Ve
     yield f"| {' | '.join(heads)} |"
     yield f"|{'---|' * len(heads)}"
     for ordering in study.orderings[name]:
-        found = differences(study, rows, ordering, list(study.columns))
-        if not found:
+        seeds = differences(study, rows, ordering, list(study.columns))
+        if not seeds:
             continue
         cells = [cell(differences(study, rows, ordering, [column]), signed=True) for column in columns]
         beside = [measure_difference(rows, ordering, measure) for measure in study.measures]
-        said = judged.get(ordering.claim)
-        p = "" if said is None or said.p is None else f"{said.p:.3f}"
-        yield f"| {' | '.join([ordering.claim, *cells, *averaged(found), *beside, p, str(said or 'exploratory')])} |"
+        verdict = judged.get(ordering.claim)
+        p = "" if verdict is None or verdict.p is None else f"{verdict.p:.3f}"
+        yield f"| {' | '.join([ordering.claim, *cells, *averaged(seeds), *beside, p, str(verdict or 'exploratory')])} |"
 
 
 def measure_difference(rows: Rows, ordering: Ordering, measure: str) -> str:
@@ -169,18 +170,18 @@ def measure_difference(rows: Rows, ordering: Ordering, measure: str) -> str:
     return with_interval([better[seed] - worse[seed] for seed in sorted(better.keys() & worse.keys())], signed=True)
 
 
-def averaged(found: Found) -> tuple[str, str]:
+def averaged(seeds: BySeed) -> tuple[str, str]:
     """Paired differences as two cells: their mean, and how many are in favour."""
-    return cell(found, signed=True), f"{sum(round(value(panels), 9) > 0 for panels in found.values())} of {len(found)}"
+    return cell(seeds, signed=True), f"{sum(round(value(panels), 9) > 0 for panels in seeds.values())} of {len(seeds)}"
 
 
-def doubts(every: Mapping[str, Rows]) -> Iterator[str]:
+def doubts(by_study: Mapping[str, Rows]) -> Iterator[str]:
     """The claims of all designs that do not hold: study, claim, difference, p, verdict."""
     for name, study in STUDIES.items():
-        for (own, claim), said in verdicts(study, every).items():
-            if own == name and every[name] and not str(said).startswith("holds"):
-                p = "" if said.p is None else f"p {said.p:.3f}"
-                yield " | ".join([name, claim, f"{100 * said.difference:+.1f}", p, str(said)])
+        for (of_study, claim), verdict in verdicts(study, by_study).items():
+            if of_study == name and by_study[name] and not str(verdict).startswith("holds"):
+                p = "" if verdict.p is None else f"p {verdict.p:.3f}"
+                yield " | ".join([name, claim, f"{100 * verdict.difference:+.1f}", p, str(verdict)])
 
 
 def notes(study_name: str, rows: Rows) -> Iterator[str]:
@@ -196,11 +197,11 @@ def notes(study_name: str, rows: Rows) -> Iterator[str]:
         yield f"They are older than the design, with other seeds than its {len(design)}."
     elif len(there) < len(design):
         yield f"{len(there)} of the design's {len(design)} seeds."
-    if any(len(found) < 3 for row in rows for found in row["success"].values()):
+    if any(len(score) < 3 for row in rows for score in row["success"].values()):
         yield "They lack outcomes by task: intervals take the most that tasks can add."
 
 
-def page(path: Path, text: str, every: Mapping[str, Rows]) -> str:
+def page(path: Path, text: str, by_study: Mapping[str, Rows]) -> str:
     """A page with its tables renewed; what stands around them is kept.
 
     Raises:
@@ -209,10 +210,12 @@ def page(path: Path, text: str, every: Mapping[str, Rows]) -> str:
     for name, study in STUDIES.items():
         if study.page != path:
             continue
-        rows = DESIGNS[name].reported(every[name])
-        judged = {claim: said for (own, claim), said in verdicts(study, every).items() if own == name}
-        said = list(notes(name, rows))
-        tables = {study.table: chain(arms_table(study, rows), [""] * bool(said), said)}
+        rows = DESIGNS[name].reported(by_study[name])
+        judged = {
+            claim: verdict for (of_study, claim), verdict in verdicts(study, by_study).items() if of_study == name
+        }
+        remarks = list(notes(name, rows))
+        tables = {study.table: chain(arms_table(study, rows), [""] * bool(remarks), remarks)}
         tables |= {table: orderings_table(study, rows, table, judged) for table in study.orderings}
         for table, lines in tables.items():
             text = with_table(text, table, "\n".join(lines) if rows else "No results yet.", path)
@@ -228,7 +231,7 @@ def with_table(text: str, name: str, table: str, where: Path) -> str:
     block = re.compile(rf"(<!-- table {name} -->\n).*?(<!-- end -->)", re.DOTALL)
     if not block.search(text):
         raise ValueError(f"{where} has no block '<!-- table {name} -->'")
-    return block.sub(lambda found: f"{found[1]}{table}\n{found[2]}", text)
+    return block.sub(lambda match: f"{match[1]}{table}\n{match[2]}", text)
 
 
 def pictures(study: Study, rows: Rows) -> None:

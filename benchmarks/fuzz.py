@@ -165,7 +165,7 @@ Reader = tuple[Parse, list[str]]
 
 def parsers() -> dict[str, list[Reader]]:
     """The parsers of all environments: of each way to read ReAct one, of the other formats those of every tool set."""
-    found: dict[str, list[Reader]] = {}
+    readers: dict[str, list[Reader]] = {}
     commands = ("look", "finish", "move left", "get 1 oak log")
     for name in available():
         if name in ("mcp", "openenv"):  # what they take is that of a server
@@ -175,11 +175,11 @@ def parsers() -> dict[str, list[Reader]]:
             if form is ActionFormat.REACT:
                 key = f"{spec.read.__module__.removeprefix('agentgym_rl.envs.')}.{spec.read.__name__}"
                 replies = [write(spec, form, command, thought) for command in commands for thought in ("", "I think")]
-                found.setdefault(key, [(reader(spec, form), replies)])
+                readers.setdefault(key, [(reader(spec, form), replies)])
             else:
                 replies = [_called(form, tool) for tool in spec.tools]
-                found.setdefault(form.value, []).append((reader(spec, form), replies))
-    return found
+                readers.setdefault(form.value, []).append((reader(spec, form), replies))
+    return readers
 
 
 def _called(action_format: ActionFormat, tool: Tool) -> str:
@@ -220,36 +220,36 @@ async def fuzz_env(name: str, count: int, seconds: float, seed: int = 0) -> Repo
     """Hostile actions in random tasks of an environment, mixed with the oracle's."""
     rng, env = random.Random(f"{seed} {name}"), make(name)
     known: list[str] = []
-    left = 0
+    steps_left = 0
 
-    splits = {split: own for split, own in env.spec.splits.items() if split not in env.spec.unavailable}
-    tasks = [Task(name, index) for own in splits.values() for index in own[:TASKS]]
+    splits = {split: indices for split, indices in env.spec.splits.items() if split not in env.spec.unavailable}
+    tasks = [Task(name, index) for indices in splits.values() for index in indices[:TASKS]]
     known_of: dict[Task, list[str]] = {}
 
     async def begin() -> None:
-        nonlocal known, left
+        nonlocal known, steps_left
         task = rng.choice(tasks)
         first = await env.reset(task)
         if task not in known_of:
             known_of[task] = [*(first.actions or ()), *_oracle(env, task), "look"]
-        known, left = known_of[task], rng.randint(1, 40)
+        known, steps_left = known_of[task], rng.randint(1, 40)
 
     async def use(action: str) -> str | None:
-        nonlocal left
+        nonlocal steps_left
         step = await env.step(action)
-        left = 0 if step.done else left - 1
+        steps_left = 0 if step.done else steps_left - 1
         step.observation.text.encode()
         if not 0 <= step.reward <= 1:
             return f"a reward of {step.reward}"
         return "a long observation" if len(step.observation.text) > LONGEST else None
 
     async def ready() -> None:
-        if left <= 0:
+        if steps_left <= 0:
             await begin()
 
     await begin()
     await env.step(known[0])  # what is loaded once is no cost of an action
-    left = 0
+    steps_left = 0
     report = await drive(Report(name), lambda: hostile(rng, known), use, count, seconds, ready)
     await env.close()
     return report
@@ -272,30 +272,30 @@ def main() -> None:
     parser.add_argument("--limit", type=float, default=100, help="most CPU of a call, in milliseconds")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", nargs="*", default=[], help="targets whose names contain one of these")
-    given = parser.parse_args()
+    args = parser.parse_args()
 
     def wanted(name: str) -> bool:
-        return not given.only or any(part in name for part in given.only)
+        return not args.only or any(part in name for part in args.only)
 
     print(HEAD, flush=True)
     failed = False
     targets = [
-        lambda name=name, readers=readers: fuzz_parser(name, readers, given.replies, given.seconds, given.seed)
+        lambda name=name, readers=readers: fuzz_parser(name, readers, args.replies, args.seconds, args.seed)
         for name, readers in parsers().items()
         if wanted(name)
     ]
     for name in available():
-        count = min(given.actions, IN_A_BROWSER.get(name, given.actions))
+        count = min(args.actions, IN_A_BROWSER.get(name, args.actions))
         if wanted(name) and not issubclass(env_class(name), OpenEnv) and (name != "sciworld" or shutil.which("java")):
-            targets.append(lambda name=name, count=count: fuzz_env(name, count, given.seconds, given.seed))
+            targets.append(lambda name=name, count=count: fuzz_env(name, count, args.seconds, args.seed))
     for target in targets:
         report = asyncio.run(target())
         print(report, flush=True)
         for kind, reply in report.faults.items():
             print(f"    {kind}: {reply[:100]!r} ({len(reply)} characters)")
-        if report.slowest > given.limit / 1e3:
+        if report.slowest > args.limit / 1e3:
             print(f"    slow: {report.slowest_of[:100]!r} ({len(report.slowest_of)} characters)")
-        failed |= bool(report.faults) or report.slowest > given.limit / 1e3
+        failed |= bool(report.faults) or report.slowest > args.limit / 1e3
     sys.exit(failed)
 
 

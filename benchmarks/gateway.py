@@ -112,7 +112,7 @@ class Measured:
 
 async def direct(bench: Bench, server: Decoder) -> Measured:
     """The rollout."""
-    waiting, found = list(bench.scripts), list[Measured]()
+    waiting, measured = list(bench.scripts), list[Measured]()
     rules = replace(SETTINGS, max_new_tokens=bench.tokens)
 
     async def play(script: Script) -> None:
@@ -126,11 +126,11 @@ async def direct(bench: Bench, server: Decoder) -> Measured:
     async def worker() -> None:
         while waiting:
             await play(waiting.pop(0))
-        found.append(Measured(perf_counter() - begun, server.turns))
+        measured.append(Measured(perf_counter() - begun, server.turns))
 
     begun = perf_counter()
     await asyncio.gather(*(worker() for _ in range(bench.sessions)))
-    return found[0]
+    return measured[0]
 
 
 async def gateway(bench: Bench, server: Decoder) -> Measured:
@@ -151,13 +151,13 @@ async def gateway(bench: Bench, server: Decoder) -> Measured:
         begun = perf_counter()
         harnesses.stdin.write(b"go\n")
         await harnesses.stdout.readline()  # one has nothing left to do
-        found = Measured(perf_counter() - begun, server.turns)
+        measured = Measured(perf_counter() - begun, server.turns)
         if await harnesses.wait():
             raise RuntimeError("the harnesses failed")
         for session in opened:
             assert len(session.chat.segments) == 1, "nothing was edited, so that nothing forks"
             running.close(session)
-    return found
+    return measured
 
 
 def _told(bench: Bench, running: Gateway, server: Decoder, script: Script, opened: list[Session]) -> dict[str, Any]:
@@ -218,19 +218,19 @@ def main() -> None:
     parser.add_argument("--tokens", type=int, default=60, help="of a reply")
     parser.add_argument("--repeats", type=int, default=4)
     parser.add_argument("--harnesses", action="store_true", help=argparse.SUPPRESS)
-    given = parser.parse_args()
-    if given.harnesses:
+    args = parser.parse_args()
+    if args.harnesses:
         asyncio.run(harnesses())
         return
     console, ratios = Console(width=150), list[float]()
     with tempfile.TemporaryDirectory() as folder:
-        bench = bench_of(Path(folder), given.sessions, given.rounds, given.token_ms, given.tokens)
-        for repeat in range(given.repeats):
+        bench = bench_of(Path(folder), args.sessions, args.rounds, args.token_ms, args.tokens)
+        for repeat in range(args.repeats):
             rates = [_measured(console, f"{repeat + 1}. {side.__name__:8}", bench, side) for side in (direct, gateway)]
             ratios.append(rates[1] / rates[0])
     console.print(
-        f"{given.sessions} sessions, {given.tokens} tokens a reply at {given.token_ms:g} ms: the gateway's throughput "
-        f"is {100 * median(ratios):.1f}% of the direct rollout's (median of {given.repeats}, from "
+        f"{args.sessions} sessions, {args.tokens} tokens a reply at {args.token_ms:g} ms: the gateway's throughput "
+        f"is {100 * median(ratios):.1f}% of the direct rollout's (median of {args.repeats}, from "
         f"{100 * min(ratios):.1f}% to {100 * max(ratios):.1f}%)"
     )
 
@@ -240,12 +240,13 @@ def _measured(
 ) -> float:
     """Turns a second of one side."""
     server, before = bench.decoder(), process_time()
-    found = asyncio.run(side(bench, server))
+    measured = asyncio.run(side(bench, server))
     cpu_ms = 1000 * (process_time() - before) / server.turns
     console.print(
-        f"{name} {found.turns} turns in {found.seconds:.1f} s: {found.rate:.1f} a second, {cpu_ms:.2f} ms of CPU each"
+        f"{name} {measured.turns} turns in {measured.seconds:.1f} s: {measured.rate:.1f} a second, {cpu_ms:.2f} ms of "
+        "CPU each"
     )
-    return found.rate
+    return measured.rate
 
 
 if __name__ == "__main__":

@@ -93,13 +93,14 @@ def losses(place: Callable[[torch.Tensor], torch.Tensor]) -> Result:
     reward, values = Random(0), leaf(rng, rows, turns)
     per_turn = [[reward.random() for _ in range(turns)] for _ in range(rows)]
     estimated = {
-        "grpo": [[advantage] * turns for advantage in relative([sum(own) for own in per_turn], by_std=True)],
+        "grpo": [[advantage] * turns for advantage in relative([sum(rewards) for rewards in per_turn], by_std=True)],
         "gae": [
-            turn_gae(own, value, gamma=0.9, lam=0.95) for own, value in zip(per_turn, values.tolist(), strict=True)
+            turn_gae(rewards, value, gamma=0.9, lam=0.95)
+            for rewards, value in zip(per_turn, values.tolist(), strict=True)
         ],
-        "returns": [returns(own, 0.95) for own in per_turn],
+        "returns": [returns(rewards, 0.95) for rewards in per_turn],
     }
-    found: Result = {}
+    result: Result = {}
     for estimator, of_turns in estimated.items():
         advantages = torch.tensor(of_turns, dtype=torch.float64).gather(1, number) * mask
         for kind in LOSSES:
@@ -116,31 +117,31 @@ def losses(place: Callable[[torch.Tensor], torch.Tensor]) -> Result:
                 of_row = torch.tensor(token_weights(mask.sum(-1).tolist(), episodes, updates, aggregation, tokens))
                 weight = place(of_row).unsqueeze(-1) * place(mask)
                 (gradient,) = torch.autograd.grad((each * weight).sum(), policy, retain_graph=True)
-                found |= {f"{name}, {aggregation}, {estimator}": gradient, f"mask, {aggregation}": weight}
-            found |= {f"{name}, {estimator}": each, f"clipped, {name}, {estimator}": loss.clipped(batch).double()}
-    return found
+                result |= {f"{name}, {aggregation}, {estimator}": gradient, f"mask, {aggregation}": weight}
+            result |= {f"{name}, {estimator}": each, f"clipped, {name}, {estimator}": loss.clipped(batch).double()}
+    return result
 
 
 def heads(place: Callable[[torch.Tensor], torch.Tensor]) -> Result:
     """Log-probabilities and their gradient, entropies, and attention within rows, with and without a window."""
     rng = torch.Generator().manual_seed(1)
     logits, labels = place(leaf(rng, 40, 300)).requires_grad_(), torch.randint(300, (40,), generator=rng)
-    found = {}
+    result = {}
     for how, faster in (("", False), (", compiled", logits.is_cuda)):
         log_probs = TokenLogProbs.apply(logits, labels.to(logits.device), None, faster)
-        found |= {f"log-probabilities{how}": log_probs, f"entropies{how}": entropy_of(logits, faster=faster)}
-        (found[f"gradient of logits{how}"],) = torch.autograd.grad(log_probs.square().sum(), logits)
+        result |= {f"log-probabilities{how}": log_probs, f"entropies{how}": entropy_of(logits, faster=faster)}
+        (result[f"gradient of logits{how}"],) = torch.autograd.grad(log_probs.square().sum(), logits)
     query, key, value = (place(leaf(rng, 1, number, 40, 16)).requires_grad_() for number in (4, 2, 2))
     ends = torch.tensor([0, 7, 8, 40], device=query.device)
     module = torch.nn.Module()
     for window in (None, 5):
         out, _ = attend(module, query, key, value, None, cu_seq_lens_q=ends, sliding_window=window)
         parts = torch.autograd.grad(out.square().sum(), (query, key, value))
-        found |= {
+        result |= {
             f"attention, window {window}": out,
             f"its gradient, {window}": torch.cat([part.flatten() for part in parts]),
         }
-    return found
+    return result
 
 
 def preferences(place: Callable[[torch.Tensor], torch.Tensor]) -> Result:
@@ -155,47 +156,49 @@ def preferences(place: Callable[[torch.Tensor], torch.Tensor]) -> Result:
 
 
 def jagged(flat: torch.Tensor, ends: torch.Tensor) -> torch.Tensor:
-    found: torch.Tensor = torch.nested.nested_tensor_from_jagged(flat, ends)
-    return found
+    nested: torch.Tensor = torch.nested.nested_tensor_from_jagged(flat, ends)
+    return nested
 
 
 COMPARED = {"losses, masks, advantages": losses, "log-probabilities, attention": heads, "dpo": preferences}
 
 
-def difference(found: torch.Tensor, expected: torch.Tensor) -> float:
+def difference(computed: torch.Tensor, expected: torch.Tensor) -> float:
     """The greatest difference, as a share of the greatest value expected."""
     expected = expected.detach()
-    return float((found.detach().cpu().double() - expected).abs().max() / expected.abs().max().clamp(min=1e-12))
+    return float((computed.detach().cpu().double() - expected).abs().max() / expected.abs().max().clamp(min=1e-12))
 
 
 def compare(device: str) -> bool:
     """Print what differs most of each kind; whether all is within the tolerance."""
     good = True
     for name, compute in COMPARED.items():
-        expected, found = compute(lambda tensor: tensor.clone()), compute(lambda tensor: tensor.float().to(device))
-        worst = max(expected, key=lambda key: difference(found[key], expected[key]))
-        value = difference(found[worst], expected[worst])
+        expected, computed = compute(lambda tensor: tensor.clone()), compute(lambda tensor: tensor.float().to(device))
+        worst = max(expected, key=lambda key: difference(computed[key], expected[key]))
+        value = difference(computed[worst], expected[worst])
         good &= value <= TOLERANCE
-        said = "equal" if value <= TOLERANCE else "DIFFERENT"
-        print(f"{name}: {len(expected)} compared, {said}; most {value:.1e} ({worst}; tolerance {TOLERANCE:g})")
+        verdict = "equal" if value <= TOLERANCE else "DIFFERENT"
+        print(f"{name}: {len(expected)} compared, {verdict}; most {value:.1e} ({worst}; tolerance {TOLERANCE:g})")
     return good & compare_attention(device)
 
 
 def compare_attention(device: str) -> bool:
     """One launch for all rows against row by row, values and gradients: grouped heads, and windows."""
     draw, sizes, worst = torch.Generator().manual_seed(3), [700, 1, 64, 259], 0.0
-    given = [torch.randn(1, heads, sum(sizes), 64, generator=draw).to(device, torch.bfloat16) for heads in (6, 2, 2)]
+    inputs = [torch.randn(1, heads, sum(sizes), 64, generator=draw).to(device, torch.bfloat16) for heads in (6, 2, 2)]
     rows = {"cu_seq_lens_q": torch.tensor([0, *sizes], device=device).cumsum(0).int(), "max_length_q": max(sizes)}
     for window in (None, 7, 50):
-        found = []
+        outcomes = []
         for function, dtype in ((attend_at_once, torch.bfloat16), (attend, torch.float32)):
-            parts = [tensor.to(dtype).requires_grad_() for tensor in given]
+            parts = [tensor.to(dtype).requires_grad_() for tensor in inputs]
             out, _ = function(torch.nn.Module(), *parts, None, sliding_window=window, **rows)
-            found.append([out, *torch.autograd.grad(out.float().square().sum(), parts)])
-        worst = max(worst, *(difference(tensor, other.cpu().double()) for tensor, other in zip(*found, strict=True)))
-    how = "one launch" if has_kernel(given[2]) else "row by row, for there is no kernel"
-    said = "equal" if worst <= ROUGH else "DIFFERENT"
-    print(f"attention in bfloat16, {how}: 12 compared, {said}; most {worst:.1e} (tolerance {ROUGH:g})")
+            outcomes.append([out, *torch.autograd.grad(out.float().square().sum(), parts)])
+        worst = max(
+            worst, *(difference(tensor, expected.cpu().double()) for tensor, expected in zip(*outcomes, strict=True))
+        )
+    how = "one launch" if has_kernel(inputs[2]) else "row by row, for there is no kernel"
+    verdict = "equal" if worst <= ROUGH else "DIFFERENT"
+    print(f"attention in bfloat16, {how}: 12 compared, {verdict}; most {worst:.1e} (tolerance {ROUGH:g})")
     return worst <= ROUGH
 
 
@@ -218,17 +221,17 @@ class Rows:
 
 def micro_batches(vocabulary: int, tokens: int, longest: int, episodes: int, device: str) -> list[Rows]:
     """Episodes of unequal length in micro-batches of at most so many tokens; half of the tokens are the model's own."""
-    rng, found = Random(0), [Rows([], [], [])]
+    rng, batches = Random(0), [Rows([], [], [])]
     for _ in range(episodes):
         size = rng.randrange(longest // 8, longest)
-        if found[-1].tokens + size > tokens:
-            found.append(Rows([], [], []))
+        if batches[-1].tokens + size > tokens:
+            batches.append(Rows([], [], []))
         ids = torch.tensor([rng.randrange(vocabulary) for _ in range(size)], device=device)
         mask = torch.arange(size) // 100 % 2 == 1 if size > 200 else torch.arange(size) > 0
-        found[-1].ids.append(ids)
-        found[-1].masks.append(mask)
-        found[-1].advantages.append(rng.uniform(-1, 1))
-    return found
+        batches[-1].ids.append(ids)
+        batches[-1].masks.append(mask)
+        batches[-1].advantages.append(rng.uniform(-1, 1))
+    return batches
 
 
 Side = Callable[[PreTrainedModel, Rows], tuple[torch.Tensor, torch.Tensor]]
@@ -257,8 +260,8 @@ def padded(model: PreTrainedModel, rows: Rows) -> tuple[torch.Tensor, torch.Tens
     masks = torch.nn.utils.rnn.pad_sequence(rows.masks, batch_first=True)
     row, place = (index.to(device) for index in masks[:, 1:].nonzero(as_tuple=True))
     logits = model(input_ids=ids, attention_mask=real, use_cache=False).logits
-    every = logits[:, :-1].float().log_softmax(-1).gather(2, ids[:, 1:, None]).squeeze(2)
-    return every[row, place], advantages(rows, device)[row]
+    log_probs = logits[:, :-1].float().log_softmax(-1).gather(2, ids[:, 1:, None]).squeeze(2)
+    return log_probs[row, place], advantages(rows, device)[row]
 
 
 def advantages(rows: Rows, device: torch.device) -> torch.Tensor:

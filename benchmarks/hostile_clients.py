@@ -56,14 +56,14 @@ def episode(port: int) -> None:
 
 def answers(port: int, seconds: float) -> str:
     """Times of four requests that make a short episode, one after the other."""
-    found: list[float] = []
+    times: list[float] = []
     end = time.monotonic() + seconds
-    while time.monotonic() < end or len(found) < 2:
+    while time.monotonic() < end or len(times) < 2:
         begun = time.perf_counter()
         episode(port)
-        found.append(time.perf_counter() - begun)
-    high = quantiles(found, n=100)[98]
-    return f"an episode takes {1e3 * median(found):.0f} ms (p99 {1e3 * high:.0f}, worst {1e3 * max(found):.0f})"
+        times.append(time.perf_counter() - begun)
+    high = quantiles(times, n=100)[98]
+    return f"an episode takes {1e3 * median(times):.0f} ms (p99 {1e3 * high:.0f}, worst {1e3 * max(times):.0f})"
 
 
 def opened(port: int, number: int, content: bytes, room: int | None = None) -> list[socket.socket]:
@@ -72,7 +72,7 @@ def opened(port: int, number: int, content: bytes, room: int | None = None) -> l
     Args:
         room: bytes that the system takes for the client.
     """
-    found = []
+    sockets = []
     for place in range(number):
         connection = socket.socket()
         if room is not None:
@@ -80,8 +80,8 @@ def opened(port: int, number: int, content: bytes, room: int | None = None) -> l
         connection.bind((f"127.0.0.{2 + place // 5000}", 0))
         connection.connect(("127.0.0.1", port))
         connection.sendall(content)
-        found.append(connection)
-    return found
+        sockets.append(connection)
+    return sockets
 
 
 def gone(connections: list[socket.socket], seconds: float) -> float:
@@ -102,38 +102,38 @@ def mib(server: psutil.Process) -> float:
     return server.memory_info().rss / 2**20
 
 
-def connections(given: argparse.Namespace) -> None:
+def connections(args: argparse.Namespace) -> None:
     """Half of them silent, half with the head of a request that does not go on."""
-    with started(command(given.port), given.port) as server:
-        print(f"no connections: {answers(given.port, 5)}, {mib(server):.0f} MiB")
+    with started(command(args.port), args.port) as server:
+        print(f"no connections: {answers(args.port, 5)}, {mib(server):.0f} MiB")
         begun = time.monotonic()
-        silent = opened(given.port, given.connections // 2, b"")
-        half = opened(given.port, given.connections // 2, HEAD)
-        while (held := len(server.net_connections("tcp")) - 1) < given.connections and time.monotonic() - begun < 10:
+        silent = opened(args.port, args.connections // 2, b"")
+        half = opened(args.port, args.connections // 2, HEAD)
+        while (held := len(server.net_connections("tcp")) - 1) < args.connections and time.monotonic() - begun < 10:
             time.sleep(0.1)
         took = time.monotonic() - begun
-        print(f"{given.connections:,} connections opened; after {took:.1f} s the server has accepted {held:,}")
-        left = RECEIVE_S - (time.monotonic() - begun)
-        print(f"with them: {answers(given.port, max(1.0, left - 2))}, {mib(server):.0f} MiB")
+        print(f"{args.connections:,} connections opened; after {took:.1f} s the server has accepted {held:,}")
+        seconds_left = RECEIVE_S - (time.monotonic() - begun)
+        print(f"with them: {answers(args.port, max(1.0, seconds_left - 2))}, {mib(server):.0f} MiB")
         gone(silent + half, 60)
         took = time.monotonic() - begun
         print(f"all closed by the server {took:.0f} s after the first was opened; {mib(server):.0f} MiB")
-        print(f"after them: {answers(given.port, 5)}")
+        print(f"after them: {answers(args.port, 5)}")
 
 
-def slow(given: argparse.Namespace) -> None:
+def slow(args: argparse.Namespace) -> None:
     """Clients that send a byte a second, and clients that ask for much and take nothing of it."""
-    with started(command(given.port), given.port) as server:
+    with started(command(args.port), args.port) as server:
         before, begun = mib(server), time.monotonic()
         starts = {"senders": HEAD + b"Content-Length: 1000\r\n\r\n", "readers": b""}
         more = {"senders": b" ", "readers": b"GET /openapi.json HTTP/1.1\r\nHost: x\r\n\r\n" * 8}
-        left = {kind: opened(given.port, given.slow, start, room=4096) for kind, start in starts.items()}
-        most, ended = before, dict.fromkeys(left, 0.0)
-        print(f"{given.slow} slow senders and {given.slow} slow readers: {answers(given.port, 5)}", flush=True)
-        while any(left.values()) and time.monotonic() - begun < 120:
-            for kind, connections in left.items():
-                left[kind] = [connection for connection in connections if goes_on(connection, more[kind])]
-                if connections and not left[kind]:
+        still_open = {kind: opened(args.port, args.slow, start, room=4096) for kind, start in starts.items()}
+        most, ended = before, dict.fromkeys(still_open, 0.0)
+        print(f"{args.slow} slow senders and {args.slow} slow readers: {answers(args.port, 5)}", flush=True)
+        while any(still_open.values()) and time.monotonic() - begun < 120:
+            for kind, connections in still_open.items():
+                still_open[kind] = [connection for connection in connections if goes_on(connection, more[kind])]
+                if connections and not still_open[kind]:
                     ended[kind] = time.monotonic() - begun
             most = max(most, mib(server))
             time.sleep(1)
@@ -153,7 +153,7 @@ def goes_on(connection: socket.socket, content: bytes) -> bool:
     return True
 
 
-def token(given: argparse.Namespace) -> None:
+def token(args: argparse.Namespace) -> None:
     """CPU of refusing tokens by how many characters they share with the right one; in random order, in this process."""
     app = create_app(Settings(envs={ENV: {}}, token=TOKEN))
     shared = (0, 1, 16, 32, 48, len(TOKEN) - 1)
@@ -166,7 +166,7 @@ def token(given: argparse.Namespace) -> None:
         assert message.get("status", 401) == 401
 
     async def refuse() -> None:
-        for _ in range(given.guesses):
+        for _ in range(args.guesses):
             for number in random.sample(shared, len(shared)):
                 guess = TOKEN[:number] + "!" * (len(TOKEN) - number)
                 headers = [(b"authorization", f"Bearer {guess}".encode())]
@@ -176,40 +176,40 @@ def token(given: argparse.Namespace) -> None:
                 times[number].append(time.perf_counter_ns() - begun)
 
     asyncio.run(refuse())
-    for number, found in times.items():
-        kept = sorted(found)[: int(0.9 * len(found))]  # the rest was interrupted
-        error = stdev(kept) / len(kept) ** 0.5
-        print(f"{number:2} of {len(TOKEN)} characters right: {mean(kept):.0f} ns (standard error {error:.0f})")
+    for number, of_number in times.items():
+        undisturbed = sorted(of_number)[: int(0.9 * len(of_number))]  # the rest was interrupted
+        error = stdev(undisturbed) / len(undisturbed) ** 0.5
+        print(f"{number:2} of {len(TOKEN)} characters right: {mean(undisturbed):.0f} ns (standard error {error:.0f})")
 
 
-def worker(given: argparse.Namespace) -> None:
+def worker(args: argparse.Namespace) -> None:
     """One of two workers is killed while sessions are open on both."""
-    with started(command(given.port, "--workers", "2"), given.port) as server:
+    with started(command(args.port, "--workers", "2"), args.port) as server:
         time.sleep(8)  # a worker that ends sooner than 5 s after its start ends the server
-        sessions = [ask(given.port, "/create")["id"] for _ in range(given.sessions)]
+        sessions = [ask(args.port, "/create")["id"] for _ in range(args.sessions)]
         for session in sessions:
-            ask(given.port, "/reset", id=session, game=0)
+            ask(args.port, "/reset", id=session, game=0)
         children = [child for child in server.children() if "resource_tracker" not in " ".join(child.cmdline())]
-        own = {number: sum(session % 2 == number for session in sessions) for number in (0, 1)}
+        of_worker = {number: sum(session % 2 == number for session in sessions) for number in (0, 1)}
         begun = time.monotonic()
         os.kill(children[0].pid, signal.SIGKILL)
-        left = sessions
+        unanswered = sessions
         lost = kept = 0
-        while left and time.monotonic() - begun < 60:
+        while unanswered and time.monotonic() - begun < 60:
             again = []
-            for session in left:
+            for session in unanswered:
                 try:
-                    answer = ask(given.port, "/step", id=session, action="move up")
+                    answer = ask(args.port, "/step", id=session, action="move up")
                 except OSError:  # also 503 while the worker is away
                     again.append(session)
                     continue
                 unknown = answer.get("type") == "UnknownSession"
                 lost, kept = lost + unknown, kept + (not unknown)
-            left = again
+            unanswered = again
         took = time.monotonic() - begun
         print(
-            f"{given.sessions} sessions on two workers ({own[0]} and {own[1]}), one killed: {lost} lost, {kept} go on, "
-            f"{len(left)} unanswered; after {took:.1f} s every one was answered"
+            f"{args.sessions} sessions on two workers ({of_worker[0]} and {of_worker[1]}), one killed: {lost} lost, "
+            f"{kept} go on, {len(unanswered)} unanswered; after {took:.1f} s every one was answered"
         )
 
 
@@ -229,18 +229,18 @@ def main() -> None:
     parser.add_argument("--sessions", type=int, default=200, help="open when a worker is killed")
     parser.add_argument("--port", type=int, default=36300)
     parser.add_argument("--only", nargs="*", choices=PARTS, default=[*PARTS])
-    given = parser.parse_args()
+    args = parser.parse_args()
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = max(soft, given.connections + 200)
+    files = max(soft, args.connections + 200)
     if os.geteuid() == 0:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, max(hard, wanted)))
-    elif wanted > hard:
-        parser.error(f"--connections {given.connections} needs more open files than the hard limit of {hard}")
+        resource.setrlimit(resource.RLIMIT_NOFILE, (files, max(hard, files)))
+    elif files > hard:
+        parser.error(f"--connections {args.connections} needs more open files than the hard limit of {hard}")
     else:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
-    for name in given.only:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (files, hard))
+    for name in args.only:
         print(f"{name}:", flush=True)
-        PARTS[name](given)
+        PARTS[name](args)
 
 
 if __name__ == "__main__":

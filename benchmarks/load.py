@@ -113,8 +113,8 @@ class Cost:
 
     def _cpu_of_others(self) -> dict[int, float]:
         """CPU seconds of each process that this one started and that still runs."""
-        found = {}
+        seconds = {}
         for process in self._process.children(recursive=True):
             with suppress(psutil.NoSuchProcess):
-                found[process.pid] = sum(process.cpu_times()[:2])
-        return found
+                seconds[process.pid] = sum(process.cpu_times()[:2])
+        return seconds

@@ -53,12 +53,12 @@ async def record(each: int, length: Callable[[str], int]) -> list[Script]:
     scripts: list[list[Script]] = []
     for name in ENVS:
         env = env_class(name)("compact")
-        own: list[Script] = []
+        of_env: list[Script] = []
         for index in env.spec.splits["train"]:
             task = Task(name, index)
             player = Scripted(OracleScript(env.oracle(task), env))
             episode = await run_attempt(env, task, player, RolloutSettings(style="compact"))
-            own.append(
+            of_env.append(
                 Script(
                     task,
                     env.spec,
@@ -67,9 +67,9 @@ async def record(each: int, length: Callable[[str], int]) -> list[Script]:
                     1 + round(fmean(length(turn.response) for turn in episode.turns)),
                 )
             )
-            if len(own) == each:
+            if len(of_env) == each:
                 break
-        scripts.append(own)
+        scripts.append(of_env)
         await env.close()
     return [script for group in zip(*scripts, strict=True) for script in group]
 

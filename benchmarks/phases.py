@@ -42,17 +42,17 @@ def steps(folder: Path) -> list[Mapping[str, float]]:
 
 def seconds(row: Mapping[str, float]) -> dict[str, float]:
     """Of a step by phase; what no phase names is ``everything else``."""
-    found = {phase: row[f"timing_s/{name}"] for phase, name in PHASES.items() if f"timing_s/{name}" in row}
-    return {**found, "everything else": row["timing_s/step"] - sum(found.values()), "step": row["timing_s/step"]}
+    named = {phase: row[f"timing_s/{name}"] for phase, name in PHASES.items() if f"timing_s/{name}" in row}
+    return {**named, "everything else": row["timing_s/step"] - sum(named.values()), "step": row["timing_s/step"]}
 
 
 def table(rows: Sequence[Mapping[str, float]]) -> Iterator[str]:
     """A line for each phase: its seconds in every step, and its share of all."""
     by_step = [seconds(row) for row in rows]
-    whole = sum(step["step"] for step in by_step)
+    total = sum(step["step"] for step in by_step)
     for phase in by_step[0]:
-        own = [step.get(phase, 0.0) for step in by_step]
-        yield f"{phase:24s} {' '.join(f'{second:8.2f}' for second in own)}   {sum(own) / whole:6.1%}"
+        spent = [step.get(phase, 0.0) for step in by_step]
+        yield f"{phase:24s} {' '.join(f'{second:8.2f}' for second in spent)}   {sum(spent) / total:6.1%}"
     outside = [1 - sum(step.get(phase, 0.0) for phase in MODEL_WORK) / step["step"] for step in by_step]
     yield f"outside model work: {median(outside):.1%} of a step (median)"
 
@@ -89,10 +89,10 @@ def lengths(episodes: Sequence[Episode]) -> list[list[tuple[int, int]]]:
 def rounds(of_episodes: Sequence[Sequence[tuple[int, int]]], vocabulary: int) -> Rounds:
     """Random prompts of these lengths; those of an episode extend each other."""
     rng = Random(0)
-    texts = [[rng.randrange(vocabulary) for _ in range(max(prompt for prompt, _ in own))] for own in of_episodes if own]
-    turns = [own for own in of_episodes if own]
+    turns = [episode for episode in of_episodes if episode]
+    texts = [[rng.randrange(vocabulary) for _ in range(max(prompt for prompt, _ in episode))] for episode in turns]
     return [
-        [(text[: own[turn][0]], own[turn][1]) for text, own in zip(texts, turns, strict=True) if turn < len(own)]
+        [(text[: of[turn][0]], of[turn][1]) for text, of in zip(texts, turns, strict=True) if turn < len(of)]
         for turn in range(max(map(len, turns)))
     ]
 
@@ -106,9 +106,9 @@ def alone(model: Path, asked: Rounds, *, context: int, sequences: int, memory_fr
     def generate(some: Rounds, logprobs: int | None) -> float:
         llm.reset_prefix_cache()
         begun = time.perf_counter()
-        for own in some:
-            params = [SamplingParams(max_tokens=tokens, ignore_eos=True, logprobs=logprobs) for _, tokens in own]
-            llm.generate([{"prompt_token_ids": ids} for ids, _ in own], params, use_tqdm=False)
+        for prompts in some:
+            params = [SamplingParams(max_tokens=tokens, ignore_eos=True, logprobs=logprobs) for _, tokens in prompts]
+            llm.generate([{"prompt_token_ids": ids} for ids, _ in prompts], params, use_tqdm=False)
         return time.perf_counter() - begun
 
     generate(asked[:1], 0)  # warms it up
@@ -127,7 +127,7 @@ def compare_alone(run: RunData, ours: float) -> Iterator[str]:
     """Generated tokens a second of the run's last step and of vLLM alone."""
     config: Any = run.config
     of_episodes = lengths(last_step(run))
-    tokens = sum(response for own in of_episodes for _, response in own)
+    tokens = sum(response for episode in of_episodes for _, response in episode)
     folder = next(run.folder.glob("model"), None) or Path(config["model"]["path"])
     context = config["model"]["prompt_tokens"] + config["model"]["response_tokens"]
     took, with_log_probs = alone(
@@ -142,14 +142,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("run", type=Path, help="folder of a run")
     parser.add_argument("--alone", action="store_true", help="measure vLLM alone, too")
-    given = parser.parse_args()
-    found = steps(given.run)
-    if not found:
-        parser.error(f"{given.run} has no training step in metrics.jsonl")
-    for line in (*table(found), *facts(found), *peaks(given.run)):
+    args = parser.parse_args()
+    rows = steps(args.run)
+    if not rows:
+        parser.error(f"{args.run} has no training step in metrics.jsonl")
+    for line in (*table(rows), *facts(rows), *peaks(args.run)):
         print(line)
-    if given.alone:
-        for line in compare_alone(load(given.run), found[-1]["timing_s/gen"]):
+    if args.alone:
+        for line in compare_alone(load(args.run), rows[-1]["timing_s/gen"]):
             print(line, flush=True)
 
 

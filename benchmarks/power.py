@@ -36,8 +36,8 @@ def table(name: str, rows: Mapping[str, Rows]) -> Iterator[str]:
     counts = sorted({*SEEDS, len(design.seeds)})
     yield f"claim | column | effect | {' | '.join(f'{count} seeds' for count in counts)}"
     for claim in design.claims:
-        found = [f"{power(study, design, claim, older, count):.2f}" for count in counts]
-        yield f"{claim.ordering.claim} | {claim.column} | {claim.effect:g} | {' | '.join(found)}"
+        powers = [f"{power(study, design, claim, older, count):.2f}" for count in counts]
+        yield f"{claim.ordering.claim} | {claim.column} | {claim.effect:g} | {' | '.join(powers)}"
 
 
 def power(study: Study, design: Design, claim: Claim, rows: Rows, seeds: int, draws: int = DRAWS) -> float:
@@ -62,12 +62,12 @@ def power(study: Study, design: Design, claim: Claim, rows: Rows, seeds: int, dr
             _differences(rate, claim.effect / 100, seeds, *size, rng) + noise
             for rate, size in zip(base, sizes, strict=True)
         ]
-        found = [
+        simulated = [
             tuple(Panel(float(rows.mean()), 0.0, tuple(rows.tolist()), 1 / len(columns)) for rows in by_seed)
             for by_seed in zip(*tables, strict=True)
         ]
-        by_seed = [value(panels) for panels in found]
-        shown += fmean(by_seed) > 0 and crossed_p(by_seed, shared(found)) < level
+        by_seed = [value(panels) for panels in simulated]
+        shown += fmean(by_seed) > 0 and crossed_p(by_seed, shared(simulated)) < level
     return shown / draws
 
 
@@ -78,8 +78,8 @@ def _differences(
     common = rng.normal(size=tasks)
 
     def side(success: float) -> NDArray[np.float64]:
-        own = ALIKE**0.5 * common + (1 - ALIKE) ** 0.5 * rng.normal(size=tasks)
+        easiness = ALIKE**0.5 * common + (1 - ALIKE) ** 0.5 * rng.normal(size=tasks)
         middle = norm.ppf(min(0.999, max(0.001, success))) * (1 + SPREAD**2) ** 0.5
-        return rng.binomial(samples, norm.cdf(middle + SPREAD * own), (seeds, tasks)) / samples
+        return rng.binomial(samples, norm.cdf(middle + SPREAD * easiness), (seeds, tasks)) / samples
 
     return side(base + effect) - side(base)

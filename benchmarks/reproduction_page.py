@@ -92,11 +92,11 @@ def keep(files: Iterable[Path]) -> None:
         ValueError: one has settings other than the published ones.
     """
     for file in files:
-        found = json_object(file)
-        if found["changed"]:
-            raise ValueError(f"{file} is of other settings ({' '.join(found['changed'])}); it reproduces nothing")
+        result = json_object(file)
+        if result["changed"]:
+            raise ValueError(f"{file} is of other settings ({' '.join(result['changed'])}); it reproduces nothing")
         KEPT.mkdir(exist_ok=True)
-        write_text(KEPT / f"{found['name']}.json", file.read_text())
+        write_text(KEPT / f"{result['name']}.json", file.read_text())
 
 
 def kept() -> dict[str, dict[str, Any]]:

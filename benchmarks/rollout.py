@@ -259,14 +259,14 @@ def plan(chosen: Sequence[Cell], repeats: int) -> list[tuple[Cell, int, str]]:
     The model alone knows no latency and is measured once a repeat and number of episodes. The pause of lockstep is
     measured once a cell: what it adds hardly varies.
     """
-    found = []
+    planned = []
     for cell in chosen:
         for repeat in range(repeats):
-            found += [(cell, repeat, side) for side in ("ours", "lockstep", "environments only", "longest alone")]
+            planned += [(cell, repeat, side) for side in ("ours", "lockstep", "environments only", "longest alone")]
             alone = (Cell(cell.in_flight, NO_ENV), repeat, "model only")
-            found += [alone] if alone not in found else []
-            found += [(cell, repeat, "lockstep+1s")] if repeat == 0 else []
-    return found
+            planned += [alone] if alone not in planned else []
+            planned += [(cell, repeat, "lockstep+1s")] if repeat == 0 else []
+    return planned
 
 
 def main() -> None:
@@ -280,50 +280,50 @@ def main() -> None:
     parser.add_argument("--sequences", type=int, default=256, help="most sequences vLLM decodes at once")
     parser.add_argument("--profile", action="store_true", help="at last, tell in which packages ours spends its time")
     parser.add_argument("--journal", type=Path, help="file that keeps what was measured; go on from it")
-    given = parser.parse_args()
-    for kind in given.latency:
+    args = parser.parse_args()
+    for kind in args.latency:
         if kind != "tail" and not kind.isdigit():
             parser.error(f"--latency {kind!r} is neither milliseconds nor tail")
 
     console = Console()
     console = console if console.width > 130 else Console(width=150)
-    setting = {"median_ms": given.median, "sequences": given.sequences}
+    setting = {"median_ms": args.median, "sequences": args.sequences}
     rows: list[dict[str, Any]] = []
-    if given.journal and given.journal.is_file():
-        written = read_jsonl(given.journal, torn_end=True)
-        rows = [row for row in written if setting.items() <= row.items() and row["repeat"] < given.repeats]
-    chosen = cells(given.in_flight, given.latency, given.at, given.every_pair)
+    if args.journal and args.journal.is_file():
+        written = read_jsonl(args.journal, torn_end=True)
+        rows = [row for row in written if setting.items() <= row.items() and row["repeat"] < args.repeats]
+    chosen = cells(args.in_flight, args.latency, args.at, args.every_pair)
     known = {(row["in_flight"], row["latency"], row["repeat"], row["side"]) for row in rows}
-    left = [
+    remaining = [
         (cell, repeat, side)
-        for cell, repeat, side in plan(chosen, given.repeats)
+        for cell, repeat, side in plan(chosen, args.repeats)
         if (cell.in_flight, cell.latency, repeat, side) not in known
     ]
     shown = None
-    if left or given.profile:
-        with Progress(console) as progress, engine(recipe(given.sequences), progress.say) as model:
+    if remaining or args.profile:
+        with Progress(console) as progress, engine(recipe(args.sequences), progress.say) as model:
             scripts = asyncio.run(record(SCRIPTS, lambda text: len(model.tokenizer.encode(text))))
             asked: dict[int, list[list[Request]]] = {}
-            for number, (cell, repeat, side) in enumerate(left):
-                progress.bar(f"{cell.in_flight} episodes, {cell.latency}: {side}", number, len(left))
+            for number, (cell, repeat, side) in enumerate(remaining):
+                progress.bar(f"{cell.in_flight} episodes, {cell.latency}: {side}", number, len(remaining))
                 if cell.in_flight not in asked:
-                    warm = episodes(scripts, cell.in_flight, "0", given.median, "0")
+                    warm = episodes(scripts, cell.in_flight, "0", args.median, "0")
                     asked = {cell.in_flight: requests(model, warm)}
                 latency = "0" if cell.latency == NO_ENV else cell.latency
-                batch = episodes(scripts, cell.in_flight, latency, given.median, str(repeat))
-                found = play_side(side, model, batch, asked[cell.in_flight])
-                rows.append({**asdict(cell), "repeat": repeat, **setting, **asdict(found)})
-                if given.journal:
-                    with given.journal.open("a", encoding="utf-8") as file:
+                batch = episodes(scripts, cell.in_flight, latency, args.median, str(repeat))
+                measured = play_side(side, model, batch, asked[cell.in_flight])
+                rows.append({**asdict(cell), "repeat": repeat, **setting, **asdict(measured)})
+                if args.journal:
+                    with args.journal.open("a", encoding="utf-8") as file:
                         append_jsonl(file, rows[-1])
-            if given.profile:
+            if args.profile:
                 progress.say(f"profile of {chosen[-1].in_flight} episodes")
-                batch = episodes(scripts, chosen[-1].in_flight, "0", given.median, "0")
+                batch = episodes(scripts, chosen[-1].in_flight, "0", args.median, "0")
                 spent = where.profile(lambda: asyncio.run(ours(model, Metered(model.client), Busy(), batch)))
                 shown = where.table(spent, sum(paced.script.turns for paced in batch))
     if shown is not None:
         console.print(shown)
-    show(console, rows, [(cell.in_flight, cell.latency) for cell in chosen], given.median)
+    show(console, rows, [(cell.in_flight, cell.latency) for cell in chosen], args.median)
 
 
 if __name__ == "__main__":

@@ -85,16 +85,16 @@ def spread(values: Sequence[float], digits: int, scale: float = 1.0) -> str:
 def show(console: Console, rows: Sequence[dict[str, Any]], cells: Sequence[tuple[int, str]], median_ms: float) -> None:
     """Print speed, cost and how they stand to the targets."""
     repeats = 1 + max(row["repeat"] for row in rows)
-    found = {cell: Measured(rows, *cell) for cell in cells}
+    of_cell = {cell: Measured(rows, *cell) for cell in cells}
     turns = {row["in_flight"]: row["turns"] / row["episodes"] for row in rows if row["side"] == "ours"}
     console.print(
         f"{os.cpu_count()} cores; median (range), repeats: {repeats}; {max(turns.values()):.1f} turns an episode; "
         f"the tail's median is {median_ms:g} ms, its 99th percentile {20 * median_ms:g} ms",
         highlight=False,
     )
-    console.print(_speed(found))
-    console.print(_cost(found))
-    for line in verdicts(found):
+    console.print(_speed(of_cell))
+    console.print(_cost(of_cell))
+    for line in verdicts(of_cell):
         console.print(line, highlight=False)
 
 
@@ -105,12 +105,12 @@ def _table(title: str, *columns: str) -> Table:
     return table
 
 
-def _speed(found: dict[tuple[int, str], Measured]) -> Table:
+def _speed(of_cell: dict[tuple[int, str], Measured]) -> Table:
     table = _table(
         "episodes a second", "ours", "lockstep", "ours/lockstep", "ours/lockstep+1s", "of the bound", "bound by",
         "model only, s", "environments only, s", "longest alone, s", "ours, s",
     )  # fmt: skip
-    for (count, latency), cell in found.items():
+    for (count, latency), cell in of_cell.items():
         model, envs = median(cell.each("model only", "seconds")), median(cell.each("environments only", "seconds"))
         table.add_row(
             str(count), latency, spread(cell.rate("ours"), 1), spread(cell.rate("lockstep"), 1),
@@ -121,12 +121,12 @@ def _speed(found: dict[tuple[int, str], Measured]) -> Table:
     return table
 
 
-def _cost(found: dict[tuple[int, str], Measured]) -> Table:
+def _cost(of_cell: dict[tuple[int, str], Measured]) -> Table:
     table = _table(
         "idle share of the time; cost of ours", "model idle, %", "lockstep's", "environments idle, %", "lockstep's",
         "CPU ms/turn", "servers' CPU ms/turn", "model only's", "KiB/episode",
     )  # fmt: skip
-    for (count, latency), cell in found.items():
+    for (count, latency), cell in of_cell.items():
         idle = [
             spread(cell.each(side, key), 0, 100)
             for key in ("model_idle", "world_idle")
@@ -141,17 +141,17 @@ def _cost(found: dict[tuple[int, str], Measured]) -> Table:
     return table
 
 
-def verdicts(found: dict[tuple[int, str], Measured]) -> list[str]:
+def verdicts(of_cell: dict[tuple[int, str], Measured]) -> list[str]:
     """Measured beside target, for the settings that were played."""
     lines = []
-    for (count, latency), cell in found.items():
+    for (count, latency), cell in of_cell.items():
         if latency == "tail":
             lines.append(_verdict(f"times lockstep, tail, {count}", median(cell.times("lockstep")), TIMES_LOCKSTEP))
         if count == 256:
             lines.append(_verdict(f"of the bound, 256, {latency}", median(cell.of_bound()), OF_BOUND))
-    for latency in dict.fromkeys(latency for _, latency in found):
-        if (16, latency) in found and (1000, latency) in found:
-            small, large = (median(found[count, latency].per_turn("ours", "cpu_s")) for count in (16, 1000))
+    for latency in dict.fromkeys(latency for _, latency in of_cell):
+        if (16, latency) in of_cell and (1000, latency) in of_cell:
+            small, large = (median(of_cell[count, latency].per_turn("ours", "cpu_s")) for count in (16, 1000))
             lines.append(_verdict(f"CPU an episode, 1000 over 16, {latency}", large / small, -COST_GROWTH))
     return lines
 

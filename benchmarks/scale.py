@@ -100,14 +100,14 @@ class Clock:
 
     def take(self, arrived: float) -> Phases:
         """What was spent since the last call; "generation" ends where the last group arrived."""
-        laps, self.laps, found = self.laps, [], Phases()
+        laps, self.laps, phases = self.laps, [], Phases()
         for lap in laps:
             late = lap.phase == "generation" and lap.ended > arrived
-            own = found.setdefault("before" if late else lap.phase, {})
-            work, clock = own.get(lap.part, (0.0, 0.0))
+            of_phase = phases.setdefault("before" if late else lap.phase, {})
+            work, clock = of_phase.get(lap.part, (0.0, 0.0))
             begun = max(lap.begun, arrived) if late else lap.begun
-            own[lap.part] = work + lap.work, clock + lap.ended - begun
-        return found
+            of_phase[lap.part] = work + lap.work, clock + lap.ended - begun
+        return phases
 
 
 class Beside(ThreadPoolExecutor):
@@ -174,16 +174,16 @@ def measure(
     from simulated import engine, settings, stage
 
     torch.set_num_threads(1)  # work is then time on an idle machine
-    clock, found = Clock(), {}
+    clock, by_size = Clock(), {}
     watch(clock)
-    own = [] if loops is None else [f"rollout.workers={loops}"]
+    loops_override = [] if loops is None else [f"rollout.workers={loops}"]
     ray.init(num_cpus=128, include_dashboard=False, object_store_memory=1 << 28, log_to_driver=False)
     try:
-        with engine([*settings(max(sizes), gpus), *own], units) as manager:
+        with engine([*settings(max(sizes), gpus), *loops_override], units) as manager:
             clock.queue = [process for process in psutil.Process().children(recursive=True) if is_queue(process)]
             for episodes in sorted(sizes):
-                found[episodes] = measured = {"steps": []}
-                overrides = [*settings(episodes, gpus), *own]
+                by_size[episodes] = measured = {"steps": []}
+                overrides = [*settings(episodes, gpus), *loops_override]
                 with tempfile.TemporaryDirectory(prefix="scale_") as name, stage(manager, Path(name), overrides) as run:
                     algorithm, run.run.saver.writer = run._algorithm("grpo"), clock.pool()
                     manager.plan(over * episodes / 1024, tokens)
@@ -201,7 +201,7 @@ def measure(
                 print(json.dumps(measured), file=sys.stderr, flush=True)
     finally:
         ray.shutdown()
-    return found
+    return by_size
 
 
 def is_queue(process: psutil.Process) -> bool:
@@ -228,29 +228,29 @@ def main() -> None:
     )
 
 
-def show(found: dict[int, dict[str, Any]]) -> None:
+def show(by_size: dict[int, dict[str, Any]]) -> None:
     """Print the tables."""
-    sizes = sorted(found)
-    loops, units = (found[sizes[-1]][name] for name in ("loops", "units"))
+    sizes = sorted(by_size)
+    loops, units = (by_size[sizes[-1]][name] for name in ("loops", "units"))
     print(f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.0f}; {loops} agent-loop processes, {units} storage units")
-    print(f"seconds of work a step, median [min, max] of {len(found[sizes[0]]['steps'])} steps; episodes:")
+    print(f"seconds of work a step, median [min, max] of {len(by_size[sizes[0]]['steps'])} steps; episodes:")
     print(row("", [f"{size:,}" for size in sizes]))
     for phase, title in PHASES.items():
-        names = {name for size in sizes for step in found[size]["steps"] for name in step.get(phase, {})}
+        names = {name for size in sizes for step in by_size[size]["steps"] for name in step.get(phase, {})}
         names -= NOT_COUNTED
-        cost = {name: median(part(found[sizes[-1]]["steps"], phase, name)) for name in names}
+        cost = {name: median(part(by_size[sizes[-1]]["steps"], phase, name)) for name in names}
         if names:
             print(title)
         for name in sorted(cost, key=lambda name: -cost[name]):
-            print(row(f"  {name}", [spread(part(found[size]["steps"], phase, name)) for size in sizes]))
+            print(row(f"  {name}", [spread(part(by_size[size]["steps"], phase, name)) for size in sizes]))
     print("together")
     for title, of in SUMS.items():
-        print(row(f"  {title}", [spread([of(step) for step in found[size]["steps"]]) for size in sizes]))
-    print(row("  pause", [f"{found[size]['pause']:.2f}" for size in sizes]))
+        print(row(f"  {title}", [spread([of(step) for step in by_size[size]["steps"]]) for size in sizes]))
+    print(row("  pause", [f"{by_size[size]['pause']:.2f}" for size in sizes]))
     for process in ("driver", "queue"):
-        print(row(f"  most memory, {process}, GiB", [f"{found[size]['memory'][process]:.1f}" for size in sizes]))
+        print(row(f"  most memory, {process}, GiB", [f"{by_size[size]['memory'][process]:.1f}" for size in sizes]))
     largest = sizes[-1]
-    most, wait, clock, added = (median(map(of, found[largest]["steps"])) for of in list(SUMS.values())[2:])
+    most, wait, clock, added = (median(map(of, by_size[largest]["steps"])) for of in list(SUMS.values())[2:])
     at, bar = f"{largest:,} episodes:", f"bar {BEFORE_S:g}"
     print(f"{at} both are {most / STEP_S:.1%} of a {STEP_S:g} s step (bar {SHARE:.0%}: {met(most < STEP_S * SHARE)})")
     print(f"{at} the step is {added / STEP_S:.1%} longer by it; the rest is beside episodes and update")
@@ -274,7 +274,7 @@ def part(steps: list[Phases], phase: str, name: str) -> list[float]:
 
 def work(step: Phases, *, ours: bool) -> float:
     """All work of a step: ours, or verl's."""
-    parts = chain.from_iterable(own.items() for own in step.values())
+    parts = chain.from_iterable(of_phase.items() for of_phase in step.values())
     return sum(work for name, (work, _) in parts if name.startswith("verl") != ours and name not in NOT_COUNTED)
 
 

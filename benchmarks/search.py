@@ -202,11 +202,11 @@ def engine(run: Path) -> Iterator[tuple[Any, Samplers]]:
         yield config, (samples, branches)
 
 
-def tasks_solved(found: Searched, item_ids: Sequence[str]) -> dict[str, tuple[int, int]]:
+def tasks_solved(searched: Searched, item_ids: Sequence[str]) -> dict[str, tuple[int, int]]:
     """Whether each task was solved, and the calls spent on it."""
-    solved = {rollout.episode.item_id for rollout in found.solved}
+    solved = {rollout.episode.item_id for rollout in searched.solved}
     calls = dict.fromkeys(item_ids, 0)
-    for rollout in found.rollouts:
+    for rollout in searched.rollouts:
         calls[rollout.episode.item_id] += rollout.episode.calls
     return {item_id: (int(item_id in solved), calls[item_id]) for item_id in item_ids}
 
@@ -220,12 +220,12 @@ def measure(players: Samplers, tasks: Sequence[Task], arguments: argparse.Namesp
         failed = list(unsolved(played, {tasks[0].env}))
         row: dict[str, Any] = {"failed": failed}
         for name, kind in (("tree", TreeSearch), ("afresh", Afresh)):
-            found = search(
+            searched = search(
                 played, lambda proposed, repeat=repeat: branches(proposed, repeat), settings,
                 replayable={tasks[0].env}, seed=repeat, tree=kind,
             )  # fmt: skip
-            row[name] = tasks_solved(found, failed)
-            row[f"{name}_lost"] = len(found.dropped) + found.failed
+            row[name] = tasks_solved(searched, failed)
+            row[f"{name}_lost"] = len(searched.dropped) + searched.failed
         repeats.append(row)
         print(f"  repeat {repeat + 1} of {arguments.repeats}: {len(failed)} of {len(tasks)} tasks failed", flush=True)
     return repeats
@@ -238,11 +238,11 @@ def rate(results: Sequence[tuple[int, int]]) -> float:
 
 def ratio_interval(repeats: Sequence[Any], draws: int = 10_000) -> tuple[float, float]:
     """95% interval of the ratio of the arms' rates, by bootstrap over tasks."""
-    own: dict[str, list[tuple[int, int, int, int]]] = {}
+    outcomes_of: dict[str, list[tuple[int, int, int, int]]] = {}
     for row in repeats:
         for item_id in row["failed"]:
-            own.setdefault(item_id, []).append((*row["tree"][item_id], *row["afresh"][item_id]))
-    sums = [tuple(sum(part) for part in zip(*outcomes, strict=True)) for outcomes in own.values()]
+            outcomes_of.setdefault(item_id, []).append((*row["tree"][item_id], *row["afresh"][item_id]))
+    sums = [tuple(sum(part) for part in zip(*outcomes, strict=True)) for outcomes in outcomes_of.values()]
     rng = random.Random(0)
     ratios = []
     for _ in range(draws):
@@ -317,10 +317,10 @@ def main() -> None:
 
             envs = Resolved(config).local
             for name in arguments.env or config.envs:
-                own = config.envs[name]
-                chosen = sample(envs[name], own.split, own.difficulty, arguments.tasks, arguments.seed)
+                of_env = config.envs[name]
+                chosen = sample(envs[name], of_env.split, of_env.difficulty, arguments.tasks, arguments.seed)
                 repeats = measure(players, chosen, arguments, settings)
-                tables.append(report(f"{name} {own.split}, run {arguments.run.name}, {budget}; {machine}", repeats))
+                tables.append(report(f"{name} {of_env.split}, run {arguments.run.name}, {budget}; {machine}", repeats))
     if arguments.out:
         write_text(arguments.out, json.dumps({"arguments": vars(arguments), "tables": tables}, default=str) + "\n")
 

@@ -70,14 +70,14 @@ def digest(config: Config) -> str:
 
     A budget has become the algorithm's steps.
     """
-    kept = replace(config.run, dir="", cache=None)
+    run = replace(config.run, dir="", cache=None)
     if config.model.path is not None and config.run.dir is not None:  # another arm's weights are kept beside it
         beside = f"{Path(config.run.dir).parent}/"
         config = replace(config, model=replace(config.model, path=config.model.path.removeprefix(beside)))
-    bare = chosen(replace(config, run=kept, budget=BudgetConfig()))
+    bare = chosen(replace(config, run=run, budget=BudgetConfig()))
     for block, names in BLOCKS.items():
-        own = bare.get("algorithm", {}).pop(block, {})
-        bare["algorithm"] |= {names.get(key, key): value for key, value in own.items()}
+        moved = bare.get("algorithm", {}).pop(block, {})
+        bare["algorithm"] |= {names.get(key, key): value for key, value in moved.items()}
     if config.curriculum.type == "fixed" and "curriculum" in bare:
         bare["curriculum"]["steps"] = 1  # the recipe `horizon` gave it to every curriculum; a fixed one has it no more
     return hashlib.sha256(json.dumps(bare, sort_keys=True).encode()).hexdigest()[:12]
@@ -86,18 +86,18 @@ def digest(config: Config) -> str:
 def chosen(value: Any, path: str = "") -> Any:
     """A configuration without its defaults, so that a key added later does not make these results another's."""
     if isinstance(value, Mapping):
-        return {key: chosen(own, f"{path}*.") for key, own in value.items()}
+        return {key: chosen(each, f"{path}*.") for key, each in value.items()}
     if not is_dataclass(value):
         return value
-    found = {}
+    result = {}
     for setting in fields(value):
-        key, own = f"{path}{setting.name}", getattr(value, setting.name)
+        key, setting_value = f"{path}{setting.name}", getattr(value, setting.name)
         if key in FIRST:
-            own = FIRST[key].get(own, own)
-        kept = chosen(own, f"{key}.")
-        if (kept != {}) if is_dataclass(own) else (own != default(setting, key)):
-            found[NAMES.get(key, setting.name)] = kept
-    return found
+            setting_value = FIRST[key].get(setting_value, setting_value)
+        bare = chosen(setting_value, f"{key}.")
+        if (bare != {}) if is_dataclass(setting_value) else (setting_value != default(setting, key)):
+            result[NAMES.get(key, setting.name)] = bare
+    return result
 
 
 def default(setting: Field[Any], key: str) -> Any:

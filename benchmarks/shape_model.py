@@ -55,10 +55,10 @@ def main() -> None:
     parser.add_argument("out", type=Path)
     parser.add_argument("--tokenizer", type=Path, required=True, help="folder of a model with a BPE tokenizer.json")
     parser.add_argument("--tiny", action="store_true", help="some thousand parameters instead")
-    given = parser.parse_args()
+    args = parser.parse_args()
     device = "cuda" if torch.cuda.is_available() else "cpu"
-    parameters = build(given.out, given.tokenizer, SMALL if given.tiny else SHAPE, device)
-    print(f"{given.out}: {parameters:,} parameters")
+    parameters = build(args.out, args.tokenizer, SMALL if args.tiny else SHAPE, device)
+    print(f"{args.out}: {parameters:,} parameters")
 
 
 if __name__ == "__main__":

@@ -57,16 +57,16 @@ def split(tokens: int) -> tuple[int, int]:
 
 def template(rng: Random, tokens: int) -> tuple[Episode, Segment]:
     """An episode with texts and log-probabilities of its tokens, so many a turn."""
-    own, others = split(tokens)
+    written, others = split(tokens)
     turns, messages = [], [{"role": "user", "content": _text(rng, PROMPT)}]
     for number in range(TURNS):
         begin = number * tokens
-        pieces = _text(rng, own).split(" ")
+        pieces = _text(rng, written).split(" ")
         response, observation = " ".join(pieces), _text(rng, others)
         turns.append(
             Turn(
                 response=response, action=pieces[-1], observation=observation, reward=0.0, invalid=False,
-                tokens=(begin, begin + own), log_prob=-50.0, pieces=[f" {piece}" for piece in pieces],
+                tokens=(begin, begin + written), log_prob=-50.0, pieces=[f" {piece}" for piece in pieces],
                 log_probs=[-rng.random() for _ in pieces], model_s=rng.random(), env_s=0.01,
             )
         )  # fmt: skip
@@ -75,7 +75,7 @@ def template(rng: Random, tokens: int) -> tuple[Episode, Segment]:
         env="textcraft", item_id="", ending=Ending.TURN_LIMIT, reward=0.0, success=False, max_turns=TURNS,
         messages=messages[:-1], turns=turns, prompt_tokens=PROMPT, response_tokens=TURNS * tokens,
     )  # fmt: skip
-    mask = ([1] * own + [0] * others) * TURNS
+    mask = ([1] * written + [0] * others) * TURNS
     del mask[-others:]  # a response ends with a token of the model's
     ids = [rng.randrange(1000) for _ in range(PROMPT + len(mask))]
     return episode, Segment(ids[:PROMPT], ids[PROMPT:], mask, [-rng.random() * bit for bit in mask])
@@ -129,10 +129,10 @@ class SimulatedWorker(EarlyWorker):
         for begin in range(0, len(batch.keys), part):
             keys, tags = batch.keys[begin : begin + part], batch.tags[begin : begin + part]
             rows = torch.nested.as_nested_tensor([-torch.rand(tag["seq_len"]) for tag in tags], layout=torch.jagged)
-            found = TensorDict({"log_probs": rows, "entropy": rows}, batch_size=len(keys))
+            outputs = TensorDict({"log_probs": rows, "entropy": rows}, batch_size=len(keys))
             read = ["response_mask", "rollout_log_probs"]
             data = tq.kv_batch_get(keys=keys, partition_id=batch.partition_id, select_fields=read)
-            fields = response_fields(found, data, batch.extra_info["correction"], lambda total, count: total / count)
+            fields = response_fields(outputs, data, batch.extra_info["correction"], lambda total, count: total / count)
             tq.kv_batch_put(keys=keys, partition_id=batch.partition_id, fields=fields)
 
 
@@ -211,9 +211,9 @@ def engine(overrides: Sequence[str], units: int | None = None) -> Iterator[Simul
 
 
 def _verl(config: Config, folder: Path) -> DictConfig:
-    found = verl_config(Resolved(config), "simulated", folder)
-    OmegaConf.resolve(found)
-    return found
+    resolved = verl_config(Resolved(config), "simulated", folder)
+    OmegaConf.resolve(resolved)
+    return resolved
 
 
 @contextmanager

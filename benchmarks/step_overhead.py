@@ -136,11 +136,11 @@ def stock(model: Path, folder: Path, steps: int) -> tuple[float, list[float], li
         "MALLOC_TRIM_THRESHOLD_",
     )
     engine = recipes.load(["name=stock", "env=textcraft"]).engine
-    own = {key: value for key, value in variables(engine).items() if key not in mended}
+    environment = {key: value for key, value in variables(engine).items() if key not in mended}
     started, launch, rows = time.time(), 0.0, []
     process = subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-        env=os.environ | own | {RECORD: str(record), "PYTHONUNBUFFERED": "1"},
+        env=os.environ | environment | {RECORD: str(record), "PYTHONUNBUFFERED": "1"},
     )  # fmt: skip
     assert process.stdout is not None
     with open(folder.with_suffix(".log"), "w") as log:
@@ -193,8 +193,8 @@ def main() -> None:
         print(f"{label:24s} {spread(mine, digits):22s} {spread(theirs, digits):22s} {ratio:.2f}")
     launch = median(run[0] for run in results["ours"])
     outside = median(value for run in results["ours"] for value in run[2])
-    for what, found, target in (("launch, s", launch, LAUNCH_S), ("overhead of a step, share", outside, OVERHEAD)):
-        print(f"{what}: {found:.2f} (target <= {target:g}: {'met' if found <= target else 'missed'})")
+    for what, measured, target in (("launch, s", launch, LAUNCH_S), ("overhead of a step, share", outside, OVERHEAD)):
+        print(f"{what}: {measured:.2f} (target <= {target:g}: {'met' if measured <= target else 'missed'})")
 
 
 if __name__ == "__main__":

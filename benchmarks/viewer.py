@@ -54,8 +54,8 @@ def episode(rng: random.Random, step: int) -> Episode:
     messages = [{"role": "system", "content": "Answer with a thought and an action. " * 6}]
     messages.append({"role": "user", "content": " ".join(rng.choices(WORDS, k=60))})
     for _ in range(rng.randint(1, 12)):
-        said = rng.choices(WORDS, k=rng.randint(8, 24))
-        pieces = ["Thought:", *(f" {word}" for word in said), "\n\nAction:", " go", " on", "<|im_end|>"]
+        words = rng.choices(WORDS, k=rng.randint(8, 24))
+        pieces = ["Thought:", *(f" {word}" for word in words), "\n\nAction:", " go", " on", "<|im_end|>"]
         text, seen = "".join(pieces[:-1]), " ".join(rng.choices(WORDS, k=20))
         log_probs = [round(-rng.expovariate(2), 4) for _ in pieces]
         turns.append(
@@ -99,8 +99,8 @@ def search(store: EpisodeStore, folder: Path) -> None:
         index.update()
     print(f"{'search: size of the index':<52}{index.path.stat().st_size / 2**20:9.0f} MiB")
     with timed("search: three words in a row"):
-        found = index.find("under some oak")
-    print(f"{'  found':<52}{len(found):9,}")
+        hits = index.find("under some oak")
+    print(f"{'  found':<52}{len(hits):9,}")
 
 
 def browse(store: EpisodeStore) -> None:
@@ -152,10 +152,10 @@ def main() -> None:
             store = EpisodeStore(folder)
             table = store.table
         with timed("query: one environment, failures, a range of steps"):
-            found = store.query(env="beta", success=False, step=(2, 5))
-        print(f"{'  found':<52}{len(found):9,} of {len(table):,}")
+            keys = store.query(env="beta", success=False, step=(2, 5))
+        print(f"{'  found':<52}{len(keys):9,} of {len(table):,}")
         rng, times = random.Random(1), []
-        for key in rng.sample(found, 50):
+        for key in rng.sample(keys, 50):
             began = time.perf_counter()
             store.open(key)
             times.append(time.perf_counter() - began)

@@ -54,11 +54,11 @@ def synthetic(count: int) -> Iterator[dict[str, object]]:
     stock, rng = catalogue.products(), Random(0)
     for number in range(count):
         product = stock[number % len(stock)]
-        own = " ".join(f"w{rng.randrange(200_000)}" for _ in range(40))
+        filler = " ".join(f"w{rng.randrange(200_000)}" for _ in range(40))
         yield {
             "asin": f"{number:010}",
-            "name": f"{product.title} {own[:30]}",
-            "full_description": f"{product.description} {own}",
+            "name": f"{product.title} {filler[:30]}",
+            "full_description": f"{product.description} {filler}",
             "small_description": list(product.bullets),
             "pricing": product.price_tag,
             "customization_options": {
@@ -85,11 +85,11 @@ def opened(options: dict[str, str]) -> list[str]:
     """Cells of a table: seconds to open and of CPU, MB of its own and with mapped files, ms of a search and a click."""
     command = [sys.executable, "-c", STEP, json.dumps(options), str(EPISODES)]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
-    seconds, cpu, own, all_of_it, search, click = json.loads(done.stdout)
+    seconds, cpu, own_bytes, all_of_it, search, click = json.loads(done.stdout)
     return [
         f"{seconds:.1f}",
         f"{cpu:.1f}",
-        f"{own / 1e6:.0f}",
+        f"{own_bytes / 1e6:.0f}",
         f"{all_of_it / 1e6:.0f}",
         f"{search:.2f}",
         f"{click:.2f}",

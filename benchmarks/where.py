@@ -26,9 +26,9 @@ def profile(work: Callable[[], object]) -> dict[str, float]:
 def by_package(stats: pstats.Stats) -> dict[str, float]:
     """Own time of all functions by package, the longest first."""
     spent: Counter[str] = Counter()
-    for (file, _, _), (_, _, own, _, callers) in stats.stats.items():  # type: ignore[attr-defined]
+    for (file, _, _), (_, _, own_s, _, callers) in stats.stats.items():  # type: ignore[attr-defined]
         if file != BUILT_IN or not callers:
-            spent[package(file)] += own
+            spent[package(file)] += own_s
             continue
         for (caller, _, _), (_, _, own_there, _) in callers.items():
             spent[package(caller)] += own_there
@@ -37,8 +37,8 @@ def by_package(stats: pstats.Stats) -> dict[str, float]:
 
 def package(file: str) -> str:
     """The package of a file."""
-    found = PACKAGE.search(file)
-    return (found[1] or found[2]).removesuffix(".py") if found else "other"
+    match = PACKAGE.search(file)
+    return (match[1] or match[2]).removesuffix(".py") if match else "other"
 
 
 def table(spent: dict[str, float], turns: int) -> Table:

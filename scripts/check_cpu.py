@@ -16,8 +16,8 @@ assert device == "cpu", f"verl's active platform is {device!r}, not 'cpu'"
 assert torch.version.cuda is None, f"torch {torch.__version__} is a CUDA build"
 environments = sorted(point.name for point in entry_points(group="agentgym_rl.envs"))
 assert environments, "the project's entry points are not registered"
-found = LEFT_OUT & {distribution.name for distribution in distributions()}
-assert not found, f"{', '.join(sorted(found))} must not be installed beside a CPU torch"
+unwanted = LEFT_OUT & {distribution.name for distribution in distributions()}
+assert not unwanted, f"{', '.join(sorted(unwanted))} must not be installed beside a CPU torch"
 
 versions = ", ".join(f"{name} {version(name)}" for name in SHOWN)
 print(f"      python {sys.version.split()[0]}, {versions}, vllm {vllm.__version__}; platform {device}")

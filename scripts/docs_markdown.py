@@ -35,9 +35,9 @@ class Docstrings(Preprocessor):
 
     def run(self, lines: list[str]) -> list[str]:
         text = "\n".join(lines)
-        text = DIRECTIVE.sub(lambda found: f"{found[1]}$${' '.join(found[2].split())}$$", text)
+        text = DIRECTIVE.sub(lambda match: f"{match[1]}$${' '.join(match[2].split())}$$", text)
         text = re.sub(r":math:`([^`]+)`", r"$\1$", text)
-        text = ROLE.sub(lambda found: f"`{found[2].rpartition('.')[2] if found[1] else found[2]}`", text)
+        text = ROLE.sub(lambda match: f"`{match[2].rpartition('.')[2] if match[1] else match[2]}`", text)
         return text.split("\n")
 
 

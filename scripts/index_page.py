@@ -21,9 +21,9 @@ LINK = re.compile(r"(!?)\[([^\[\]]*(?:\[[^\[\]]*\])?[^\[\]]*)\]\((?![a-z]+:|#)([
 def absolute(text: str, repository: str, revision: str) -> str:
     """Markdown whose relative links lead to the repository's files at a revision, and pictures to their bytes."""
 
-    def leading(found: re.Match[str]) -> str:
-        kind = "raw" if found[1] else "blob"
-        return f"{found[1]}[{found[2]}]({repository}/{kind}/{revision}/{found[3]})"
+    def leading(match: re.Match[str]) -> str:
+        kind = "raw" if match[1] else "blob"
+        return f"{match[1]}[{match[2]}]({repository}/{kind}/{revision}/{match[3]})"
 
     return LINK.sub(leading, text)
 
