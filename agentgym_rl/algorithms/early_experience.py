@@ -198,7 +198,7 @@ class EarlyExperience(Algorithm[EarlyExperienceConfig]):
         return {f"ee/{name}": float(count) for name, count in counts.items()} | self.next_state_loss(run)
 
     def keep(self, rollout: Rollout) -> Without | None:
-        """Take in a branch; says why not."""
+        """Take in a branch; returns why nothing, or no observation, of it is learned, where that is so."""
         turns = other(rollout)
         if isinstance(turns, Without):
             return turns

@@ -109,7 +109,7 @@ class Population:
         self.means[env] = mean + self.eta * (reward - mean)
 
     def prune(self, env: str, min_uses: int, drop: int) -> None:
-        """Let the lowest leave, of those with enough uses; one stays."""
+        """Take out the lowest of those with enough uses; one always stays."""
         instructions = self.of(env)
         used = sorted((each for each in instructions if each.uses >= min_uses), key=lambda each: each.weight)
         gone = {each.id for each in used[: min(drop, len(instructions) - 1)]}

@@ -97,7 +97,7 @@ class Istar(PolicyGradient[IstarConfig]):
 
     def unit(self, run: Run, number: int) -> Metrics:
         for of_step in (self.ratios, self.rewards, self.judged, self.taught):
-            of_step.clear()  # by identity of the step's episodes
+            of_step.clear()  # two go by id(episode), which a later episode may have, too
         return super().unit(run, number)
 
     def learn(self, run: Run, rollouts: Sequence[Rollout], number: int) -> None:

@@ -95,7 +95,7 @@ def threshold(values: Sequence[float], keep: float) -> float:
 
 
 def without(row: Row, spans: Sequence[Span]) -> Row:
-    """A row whose responses at these places are context alone: no weight of observations is theirs, either."""
+    """The row with the responses at these places as context alone, which is not learned as observations, either."""
     before, after, streams = row.tokens.loss_weight, [*row.tokens.loss_weight], {**row.streams}
     for start, end in spans:
         after[start:end] = [0.0] * (end - start)

@@ -98,7 +98,7 @@ def _stream(batch: KVBatchMeta, rows: Mapping[str, Row], name: str) -> torch.Ten
 def _sums(
     batch: KVBatchMeta, values: torch.Tensor, own_tokens: Sequence[float], mask: Callable[[], torch.Tensor]
 ) -> list[float]:
-    """The sum of a stream over the model's own tokens of each row, of which ``own_tokens`` are the numbers."""
+    """By row, the sum of a stream over the model's own tokens, of which there are ``own_tokens``."""
     if not values.is_nested:
         return [value * number for value, number in zip(values.tolist(), own_tokens, strict=True)]
     return [float(row.sum()) for row in jagged(values.values() * mask().values(), batch).unbind()]
