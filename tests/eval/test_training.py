@@ -127,6 +127,7 @@ def test_the_page_of_a_run_shows_the_settings_that_it_made(runs):
     table = shown.split('id="settings"')[1]
     assert table.count('<tr><th scope="row"') == 60 and "22 that left earlier" in table and "maze-0<" not in table
     assert table.index("maze-99<") < table.index("maze-100<") < table.index("maze-79<")
+    assert "<td>steps 4 · size 3</td><td></td><td>0</td>" in table
     assert "<td>steps 3 · size 3</td><td>50%</td><td>8</td><td>from 99</td>" in table and ">writer</td>" in table
     data = json.loads(shown.split('id="data">')[1].split("</script>")[0])
     (chart,) = (chart for chart in data if chart["name"] == "maze-rooms: success by steps")

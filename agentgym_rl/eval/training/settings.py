@@ -56,9 +56,9 @@ def played(folder: Path) -> list[Played]:
 
 
 def rows(settings: Sequence[Played]) -> list[Played]:
-    """The newest :data:`MOST`; those that live first, and the most successful first."""
+    """The newest :data:`MOST`; those that live first, and the most successful first; those without episodes last."""
     newest = sorted(settings, key=lambda each: (each.died is None, each.born), reverse=True)[:MOST]
-    return sorted(newest, key=lambda each: (each.died is not None, -each.success))
+    return sorted(newest, key=lambda each: (each.died is not None, not each.episodes, -each.success))
 
 
 def setting_charts(settings: Sequence[Played], axes: Sequence[str]) -> Iterator[tuple[Measure, Chart]]:
