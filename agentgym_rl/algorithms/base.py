@@ -68,6 +68,8 @@ class Needs:
     by_environment: str | None = None
     """The key or algorithm that goes by the names of environments, so that it cannot take parts that a mixture makes
     (:attr:`.Mixture.makes_parts`)."""
+    playbook: str | None = None
+    """The key of a playbook of its own, which takes no other beside it (``rollout.playbook``)."""
     loaded_weights: bool = False
     """It goes back to the weights as loaded."""
     equal_updates: Mapping[str, int] = field(default_factory=dict)

@@ -1,0 +1,259 @@
+r"""A playbook that some episodes read, and weights that learn to do without it: the experience of AgentEvolver (arXiv
+2511.10395) in GRPO, with the playbook of Training-Free GRPO (arXiv 2510.08191).
+
+``algorithm.guided.share`` of each group reads the lessons of a playbook before the first observation. Advantages
+compare the whole group. Rows of those that read it are learned
+
+* without it (``algorithm.guided.learn=without``): the lessons leave the prompt, and all positions move up. The ratio is
+  off-policy, :math:`\pi_\theta(a \mid s) / \pi_{old}(a \mid s, \mathrm{lessons})`, and its upper clip
+  ``algorithm.guided.clip_high``; or
+* as they were (``with``). Then panels, and whoever gets the weights, read the lessons, too.
+
+With a share of 0 this is :mod:`~agentgym_rl.algorithms.grpo`. With a share of 1 and ``learn=with`` it is GRPO with
+``rollout.playbook``.
+
+Departures: the playbook is a file that does not change during the run, where AgentEvolver retrieves what is like the
+task from a pool. :math:`\pi_{old}` is what the training workers compute before the update. A step rolls out all its
+tasks before it learns (``engine.mode=sync``), and updates take equal numbers of episodes, not whole groups.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from enum import StrEnum
+from math import ceil
+from statistics import fmean
+from typing import TYPE_CHECKING, Any
+
+from agentgym_rl.algorithms.base import Metrics, Needs, Request, Rollout, Run, groups
+from agentgym_rl.algorithms.checks import above, share
+from agentgym_rl.algorithms.config import within
+from agentgym_rl.algorithms.grpo import GRPO, GRPOConfig
+from agentgym_rl.algorithms.losses.base import Loss, Tokens
+from agentgym_rl.algorithms.losses.clipped import ClippedConfig
+from agentgym_rl.algorithms.restarts import task_of
+from agentgym_rl.algorithms.rows import PerToken, Row
+from agentgym_rl.data.episode import Episode, prefaced
+from agentgym_rl.envs.core import Message
+from agentgym_rl.rollout.playbook import Playbook
+from agentgym_rl.rollout.supervised import Example
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+GUIDED, GROUP = "guided", "group"
+"""Tags of an episode: whether it read the lessons; the number of its group in the step."""
+SAMPLED = "sampled"
+"""Stream of log-probabilities by the weights and the prompt that sampled."""
+
+
+class Learn(StrEnum):
+    """How rows that read the lessons are learned."""
+
+    WITHOUT = "without"
+    WITH = "with"
+
+
+@dataclass(kw_only=True)
+class GuidanceConfig:
+    """Keys of ``algorithm.guided``."""
+
+    playbook: str | None = None
+    """A playbook of ``agentgym-rl learn``; null shows none."""
+    share: float = 0.5
+    """Share of the episodes of a group that read it, rounded at random where it is no whole number of them."""
+    learn: Learn = Learn.WITHOUT
+    """Whether their rows are learned without the lessons, or with them."""
+    clip_high: float = 1.0
+    """How far the ratio of rows without them may rise above 1."""
+
+    def __post_init__(self) -> None:
+        share(self, "share")
+        above(self, 0, "clip_high")
+
+    @property
+    def lessons(self) -> Playbook:
+        """Those that episodes read.
+
+        Raises:
+            ValueError, FileNotFoundError: see :meth:`Playbook.read`, or there are none.
+        """
+        found = Playbook() if self.playbook is None else Playbook.read(self.playbook)
+        if self.playbook is not None and not found.lessons:
+            raise ValueError(f"algorithm.guided.playbook={self.playbook} has no lessons; give one that has")
+        return found
+
+    @property
+    def mixes(self) -> bool:
+        """Whether groups, or rows, differ from those of GRPO with the playbook in all prompts."""
+        return self.playbook is not None and self.share > 0 and (self.share < 1 or self.learn is Learn.WITHOUT)
+
+    def unused(self) -> Mapping[str, str]:
+        """Keys that have no effect beside the others, and why."""
+        others = {key.name for key in fields(self)}
+        if self.playbook is None:
+            return dict.fromkeys(others - {"playbook"}, "algorithm.guided.playbook=null has no lessons")
+        if not self.share:
+            return dict.fromkeys(others - {"share"}, "algorithm.guided.share=0 shows the lessons to no episode")
+        if self.learn is Learn.WITH:
+            return {"clip_high": "algorithm.guided.learn=with learns rows as they were sampled"}
+        return {}
+
+
+@dataclass(kw_only=True)
+class GuidedConfig(GRPOConfig):
+    """Keys of ``algorithm=guided``."""
+
+    guided: GuidanceConfig = field(default_factory=GuidanceConfig)
+    """Who reads the lessons, and how that is learned; see :class:`GuidanceConfig`."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.guided.mixes and self.loss.kl:
+            raise ValueError(f"loss.kl={self.loss.kl} needs rows that stay with the engine; set loss.kl=0 or guided.share=0")
+        if self.moves and not isinstance(self.loss, ClippedConfig):
+            raise ValueError(f"loss.name={self.loss.name} has no guided.clip_high; set loss=vanilla or guided.learn=with")
+
+    @property
+    def moves(self) -> bool:
+        """Whether rows lose the lessons."""
+        return self.guided.mixes and self.guided.learn is Learn.WITHOUT
+
+    def unused(self, *, off_policy: bool, environments: int) -> Mapping[str, str]:
+        found = {
+            **super().unused(off_policy=off_policy, environments=environments),
+            **within("guided", self.guided.unused()),
+        }
+        if not self.guided.mixes:
+            return found
+        if self.moves and self.guided.share == 1:
+            found["loss.clip_high"] = "algorithm.guided.share=1 gives all rows algorithm.guided.clip_high"
+        why = "algorithm.guided learns from the present weights' own tokens"
+        found |= within("correction", {each.name: why for each in fields(self.correction)})
+        return {**found, "groups.refills": "algorithm.guided rolls out no other tasks in place of those left out"}
+
+
+class Guided(GRPO):
+    """GRPO, some of whose episodes read a playbook."""
+
+    Config = GuidedConfig
+    config: GuidedConfig
+
+    def __init__(self, config: GuidedConfig) -> None:
+        super().__init__(config)
+        self.playbook = config.guided.lessons
+
+    @classmethod
+    def needs(cls, config: Any) -> Needs:
+        key = "algorithm.guided.playbook"
+        if config.guided.playbook is None:
+            return super().needs(config)
+        return replace(
+            super().needs(config),
+            playbook=key,
+            by_environment=key,
+            environments={key: {lesson.env for lesson in config.guided.lessons.lessons}},
+            whole_steps=key if config.guided.mixes else None,
+            full_context="algorithm.guided.learn=without" if config.moves else None,
+        )
+
+    def prompt(self, env: str) -> str:
+        guided = self.config.guided
+        return self.playbook.text(env) if guided.share and guided.learn is Learn.WITH else ""
+
+    def unit(self, run: Run, number: int) -> Metrics:
+        config = self.config
+        if not config.guided.mixes:
+            return super().unit(run, number)
+        learnt = self.shaped(self.met(run, number), run.response_tokens)
+        rows, loss = self.rows(learnt), self.loss
+        if config.moves:
+            rows = self.moved(run, run.score(rows, name=SAMPLED, read=True))
+            loss = OffPolicy(self.loss, config.guided.clip_high)
+        updates = max(1, round(len(groups(learnt)) / config.mini_batch_tasks))
+        size, seed = max(1, ceil(len(rows) / updates)), f"{run.seed}:guided:{run.step}"
+        told = run.learn(rows, loss, lr=self.rate(number), mini_batch=size, epochs=config.epochs, seed=seed)
+        return {**told, **self.told(learnt, run.response_tokens)}
+
+    def met(self, run: Run, number: int) -> list[Rollout]:
+        """The rollouts of a step that are learned from."""
+        rollouts = run.rollouts(self.plan(run.seed, number, run.requests(number)), "rollouts")
+        run.observe(rollouts)
+        counted = [rollout for rollout in rollouts if rollout.episode.ending.counts and rollout.segments]
+        whole = groups([replace(rollout, group=f"{rollout.episode.tags[GROUP]}") for rollout in counted])
+        keep = self.filter().get("keep", bool)
+        return [rollout for group in whole if len(group) > 1 and keep(group) for rollout in group]
+
+    def plan(self, seed: int, number: int, requests: Sequence[Request]) -> list[Request]:
+        """The requests of a step, each in two: for the episodes that read the lessons, and the others."""
+        rng, found = random.Random(f"{seed} {number} guided"), []
+        for place, request in enumerate(requests):
+            text = self.playbook.text(request.task.env)
+            guided = int(self.config.guided.share * request.samples + rng.random()) if text else 0
+            for reads, samples in ((True, guided), (False, request.samples - guided)):
+                tags = {**request.tags, GUIDED: reads, GROUP: place}
+                found += [replace(request, samples=samples, prompt=text if reads else "", tags=tags)] * (samples > 0)
+        return found
+
+    def moved(self, run: Run, rows: Sequence[Row]) -> list[Row]:
+        """The rows, those that read the lessons without them."""
+        found = []
+        for row in rows:
+            assert row.episode is not None
+            guided = row.episode.tags[GUIDED]
+            own = without(run, row, self.playbook.text(row.episode.env)) if guided else row
+            found.append(replace(own, streams={**own.streams, GUIDED: float(guided)}))
+        return found
+
+    def metrics(self, rollouts: Sequence[Rollout]) -> Metrics:
+        found: Metrics = {}
+        for name, reads in (("success", True), ("unguided_success", False)):
+            won = [each.episode.success for each in rollouts if each.episode.tags.get(GUIDED) is reads]
+            found |= {f"guided/{name}": fmean(won)} if won else {}
+        return found
+
+
+def without(run: Run, row: Row, text: str) -> Row:
+    """A row of an episode in one segment, without a text that its first observation begins with."""
+    assert row.episode is not None
+    segment, sampled = row.tokens, row.of_tokens(SAMPLED)
+    (bare,) = run.encode(opening(row.episode, text), task_of(row.episode)).segments
+    said = slice(segment.prompt, None)
+    nothing = [0.0] * bare.prompt
+    tokens = Example(
+        [*bare.input_ids[: bare.prompt], *segment.input_ids[said]],
+        [*nothing, *segment.loss_weight[said]],
+        bare.prompt,
+    )
+    return replace(row, segment=tokens, streams={**row.streams, SAMPLED: PerToken([*nothing, *sampled[said]])})
+
+
+def opening(episode: Episode, text: str) -> list[Message]:
+    """The messages of an episode up to its first response, without a text that its preface begins with."""
+    *before, first, response = episode.messages[: episode.start + 1]
+    return [*before, {**first, "content": first["content"].removeprefix(prefaced(text, ""))}, response]
+
+
+class OffPolicy(Loss[ClippedConfig]):
+    """A clipped loss relative to whatever sampled, with an upper clip of their own for the rows that were moved."""
+
+    Config = ClippedConfig
+    streams = frozenset({"advantage", "turn", SAMPLED, GUIDED})
+    relative = False
+
+    def __init__(self, loss: Loss[Any], clip_high: float) -> None:
+        super().__init__(loss.config)
+        self.plain, self.guided = loss, type(loss)(replace(loss.config, clip_high=clip_high))
+
+    def __call__(self, tokens: Tokens) -> Tensor:
+        tokens = self.relative_to_sampling(tokens)
+        return self.guided(tokens).where(tokens.streams[GUIDED] > 0, self.plain(tokens))
+
+    def clipped(self, tokens: Tokens) -> Tensor:
+        tokens = self.relative_to_sampling(tokens)
+        return self.guided.clipped(tokens).where(tokens.streams[GUIDED] > 0, self.plain.clipped(tokens))
+
+    def relative_to_sampling(self, tokens: Tokens) -> Tokens:
+        return replace(tokens, old_log_prob=tokens.streams[SAMPLED])
