@@ -25,14 +25,14 @@ from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
 from math import ceil
 from statistics import fmean
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from agentgym_rl.algorithms.base import Metrics, Needs, Request, Rollout, Run, groups
 from agentgym_rl.algorithms.checks import above, share
 from agentgym_rl.algorithms.config import within
 from agentgym_rl.algorithms.grpo import GRPO, GRPOConfig
-from agentgym_rl.algorithms.losses.base import Loss, Tokens
 from agentgym_rl.algorithms.losses.clipped import ClippedConfig
+from agentgym_rl.algorithms.losses.off_policy import MOVED, SAMPLED, OffPolicy
 from agentgym_rl.algorithms.restarts import task_of
 from agentgym_rl.algorithms.rows import PerToken, Row
 from agentgym_rl.data.episode import Episode, prefaced
@@ -40,13 +40,8 @@ from agentgym_rl.envs.core import Message
 from agentgym_rl.rollout.playbook import Playbook
 from agentgym_rl.rollout.supervised import Example
 
-if TYPE_CHECKING:
-    from torch import Tensor
-
 GUIDED, GROUP = "guided", "group"
 """Tags of an episode: whether it read the lessons; the number of its group in the step."""
-SAMPLED = "sampled"
-"""Stream of log-probabilities by the weights and the prompt that sampled."""
 
 
 class Learn(StrEnum):
@@ -112,9 +107,13 @@ class GuidedConfig(GRPOConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.guided.mixes and self.loss.kl:
-            raise ValueError(f"loss.kl={self.loss.kl} needs rows that stay with the engine; set loss.kl=0 or guided.share=0")
+            raise ValueError(
+                f"loss.kl={self.loss.kl} needs rows that stay with the engine; set loss.kl=0 or guided.share=0"
+            )
         if self.moves and not isinstance(self.loss, ClippedConfig):
-            raise ValueError(f"loss.name={self.loss.name} has no guided.clip_high; set loss=vanilla or guided.learn=with")
+            raise ValueError(
+                f"loss.name={self.loss.name} has no guided.clip_high; set loss=vanilla or guided.learn=with"
+            )
 
     @property
     def moves(self) -> bool:
@@ -204,14 +203,14 @@ class Guided(GRPO):
             assert row.episode is not None
             guided = row.episode.tags[GUIDED]
             own = without(run, row, self.playbook.text(row.episode.env)) if guided else row
-            found.append(replace(own, streams={**own.streams, GUIDED: float(guided)}))
+            found.append(replace(own, streams={**own.streams, MOVED: float(guided)}))
         return found
 
     def metrics(self, rollouts: Sequence[Rollout]) -> Metrics:
         found: Metrics = {}
-        for name, reads in (("success", True), ("unguided_success", False)):
-            won = [each.episode.success for each in rollouts if each.episode.tags.get(GUIDED) is reads]
-            found |= {f"guided/{name}": fmean(won)} if won else {}
+        for name, reads in (("guided/success", True), ("guided/unguided_success", False)):
+            if won := [each.episode.success for each in rollouts if each.episode.tags.get(GUIDED) is reads]:
+                found[name] = fmean(won)
         return found
 
 
@@ -234,26 +233,3 @@ def opening(episode: Episode, text: str) -> list[Message]:
     """The messages of an episode up to its first response, without a text that its preface begins with."""
     *before, first, response = episode.messages[: episode.start + 1]
     return [*before, {**first, "content": first["content"].removeprefix(prefaced(text, ""))}, response]
-
-
-class OffPolicy(Loss[ClippedConfig]):
-    """A clipped loss relative to whatever sampled, with an upper clip of their own for the rows that were moved."""
-
-    Config = ClippedConfig
-    streams = frozenset({"advantage", "turn", SAMPLED, GUIDED})
-    relative = False
-
-    def __init__(self, loss: Loss[Any], clip_high: float) -> None:
-        super().__init__(loss.config)
-        self.plain, self.guided = loss, type(loss)(replace(loss.config, clip_high=clip_high))
-
-    def __call__(self, tokens: Tokens) -> Tensor:
-        tokens = self.relative_to_sampling(tokens)
-        return self.guided(tokens).where(tokens.streams[GUIDED] > 0, self.plain(tokens))
-
-    def clipped(self, tokens: Tokens) -> Tensor:
-        tokens = self.relative_to_sampling(tokens)
-        return self.guided.clipped(tokens).where(tokens.streams[GUIDED] > 0, self.plain.clipped(tokens))
-
-    def relative_to_sampling(self, tokens: Tokens) -> Tokens:
-        return replace(tokens, old_log_prob=tokens.streams[SAMPLED])

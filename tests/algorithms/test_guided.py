@@ -10,9 +10,10 @@ from test_exit import ScriptedRun
 from agentgym_rl.algorithms.base import Rollout
 from agentgym_rl.algorithms.groups import GroupsConfig
 from agentgym_rl.algorithms.grpo import GRPO, GRPOConfig, relative
-from agentgym_rl.algorithms.guided import GUIDED, SAMPLED, GuidanceConfig, Guided, GuidedConfig, Learn, OffPolicy
+from agentgym_rl.algorithms.guided import GUIDED, GuidanceConfig, Guided, GuidedConfig, Learn
 from agentgym_rl.algorithms.losses import losses
 from agentgym_rl.algorithms.losses.base import LossConfig
+from agentgym_rl.algorithms.losses.off_policy import MOVED, SAMPLED, OffPolicy
 from agentgym_rl.algorithms.losses.vanilla import VanillaConfig
 from agentgym_rl.algorithms.rows import PerToken
 from agentgym_rl.rollout.playbook import Op, Operation, Playbook
@@ -100,7 +101,7 @@ def test_rows_lose_the_lessons_and_keep_what_was_sampled(playbook):
     assert len(rows) == 16 and how["mini_batch"] == 16 and loss == OffPolicy(losses()["vanilla"](VanillaConfig()), 1.0)
     for row in rows:
         read, width = row.episode.tags[GUIDED], len(row.tokens.input_ids)
-        assert row.streams[GUIDED] == float(read) and row.tokens.prompt == 2
+        assert row.streams[MOVED] == float(read) and row.tokens.prompt == 2
         assert row.tokens.input_ids == [8 if read else 7] * 2 + [7] * (width - 2)
         assert sum(row.tokens.loss_weight) == 3 * len(row.episode.turns)
         first = 7 if read else 2
@@ -147,7 +148,7 @@ def test_only_rows_that_were_moved_have_their_own_upper_clip(name):
     from test_losses import loss, tokens
 
     plain, wide = loss(name), loss(name, clip_high=1.0)
-    streams = {"turn": torch.zeros(4, 6), GUIDED: torch.tensor([[1.0], [1.0], [0.0], [0.0]])}
+    streams = {"turn": torch.zeros(4, 6), MOVED: torch.tensor([[1.0], [1.0], [0.0], [0.0]])}
     given = tokens(spread=1.0, **streams)
     sampled = replace(
         given, old_log_prob=given.log_prob.detach(), streams={**given.streams, SAMPLED: given.old_log_prob}
@@ -174,7 +175,7 @@ def test_keys_without_effect_say_why(playbook):
 
 
 def test_what_cannot_work_is_refused(playbook, tmp_path):
-    with pytest.raises(ValueError, match="sapo has no guided.clip_high; set loss=vanilla"):
+    with pytest.raises(ValueError, match=r"sapo has no guided.clip_high; set loss=vanilla"):
         GuidedConfig(guided=GuidanceConfig(playbook=playbook), loss=LossConfig(name="sapo"))
     with pytest.raises(ValueError, match=r"loss.kl=0.1 needs rows that stay with the engine; set loss.kl=0"):
         GuidedConfig(guided=GuidanceConfig(playbook=playbook), loss=VanillaConfig(kl=0.1))

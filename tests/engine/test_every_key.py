@@ -488,6 +488,7 @@ GATE = ("algorithm.keep_best=true", "envs.counter.panels.test.role=validation")
 TEXTS = (f"algorithm.instructions={made('texts.toml')}", "algorithm.steps=6")
 WRITER = ("writer=openai:m@http://h/v1", "algorithm.proposals=1", "algorithm.prune_every=1")
 LONG = ("algorithm.steps=12", "algorithm.samples_per_task=6", "curriculum=fixed")
+BOOK = f"algorithm.guided.playbook={made('playbook.json')}"
 OFF = ("algorithm.pool.size=0", "algorithm.entropy.keep=1")
 OF_ALGORITHMS: dict[str, dict[str, Entry]] = {
     "bc": {},
@@ -548,6 +549,14 @@ OF_ALGORITHMS: dict[str, dict[str, Entry]] = {
         "entropy.keep": (0.3, learning),
         "entropy.by": ("exact", learning),
         "importance_cap": (0.5, learning, "algorithm.pool.when=below", *LONG),
+    },
+    "guided": {
+        **GROUPS,
+        "normalise_by_std": (False, learning),
+        "guided.playbook": (made("playbook.json"), learning),
+        "guided.share": (1.0, learning, BOOK),
+        "guided.learn": ("with", learning, BOOK),
+        "guided.clip_high": (0.5, learning, BOOK),
     },
     "inspo": {
         **GROUPS,

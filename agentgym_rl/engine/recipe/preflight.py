@@ -236,7 +236,7 @@ def _check_needs(config: Config, needs: Needs) -> None:
     if config.writer.policy in ("oracle", "random", "human"):
         raise RecipeError(f"writer={config.writer.policy} writes no texts; give openai:<model>@<url> or a model")
     if needs.playbook is not None and config.rollout.playbook is not None:
-        raise RecipeError(f"{needs.playbook} has lessons of its own; set rollout.playbook=null, which all episodes read")
+        raise RecipeError(f"{needs.playbook} has lessons of its own; set rollout.playbook=null")
     for key, names in needs.environments.items():
         if unknown := sorted(set(names) - set(config.envs)):
             raise RecipeError(f"{key} names {', '.join(unknown)}, which the run does not have")
