@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from statistics import fmean
 from typing import Any
@@ -45,9 +45,9 @@ Write one better instruction, general and short, which keeps the format of actio
 class InspoConfig(GRPOConfig):
     """Keys of ``algorithm=inspo``."""
 
-    instructions: str | None = None
-    """A TOML file of texts by environment, such as ``maze = ["Plan first.", ""]``. An environment that it leaves out
-    has its own instruction alone, which an empty text stands for, too."""
+    instructions: dict[str, list[str]] = field(default_factory=dict)
+    """Texts by environment, such as ``{maze: ["Plan first.", ""]}``. An environment that is left out has its own
+    instruction alone, which an empty text stands for, too."""
     population: int = 8
     """Most instructions of an environment."""
     tau: float = 0.1
@@ -75,11 +75,16 @@ class InspoConfig(GRPOConfig):
         at_least(self, 0, "drop", "proposals")
         above(self, 0, "tau", "eta")
         share(self, "eta", "floor")
+        for env, texts in self.instructions.items():
+            if not 0 < len({*texts}) == len(texts) <= self.population:
+                raise ValueError(
+                    f"instructions.{env} has {len(texts)} texts; give 1 to population={self.population}, no two alike"
+                )
 
     @property
     def evolves(self) -> bool:
         """Whether an environment can have several instructions."""
-        return self.instructions is not None or self.proposals > 0
+        return bool(self.instructions) or self.proposals > 0
 
     def unused(self, *, off_policy: bool, environments: int) -> Mapping[str, str]:
         keys = dict(super().unused(off_policy=off_policy, environments=environments))
@@ -102,13 +107,17 @@ class Inspo(GRPO):
         self.population = Population(tau=config.tau, eta=config.eta, floor=config.floor)
         self.failures: dict[str, list[str]] = {}
         """Transcripts by environment."""
-        if config.instructions is not None:
-            self.population.read(config.instructions, config.population)
+        for env, texts in config.instructions.items():
+            for text in texts:
+                self.population.add(env, text)
 
     @classmethod
     def needs(cls, config: Any) -> Needs:
         writer = "algorithm.proposals" if config.proposals else None
-        return replace(super().needs(config), writer=writer, by_environment="algorithm=inspo")
+        environments = {"algorithm.instructions": {*config.instructions}}
+        return replace(
+            super().needs(config), writer=writer, by_environment="algorithm=inspo", environments=environments
+        )
 
     def prompt(self, env: str) -> str:
         return self.population.best(env).text

@@ -17,11 +17,8 @@ import math
 import random
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
 from statistics import median
 from typing import Any
-
-from agentgym_rl.envs.tables import load
 
 
 @dataclass(slots=True, kw_only=True)
@@ -54,22 +51,6 @@ class Population:
     """Steps so far."""
     means: dict[str, float] = field(default_factory=dict)
     """Running means of rewards by environment."""
-
-    def read(self, file: str, most: int) -> None:
-        """Add those of a TOML file of texts by environment.
-
-        Raises:
-            ValueError: the file cannot be read, or has none or more than ``most`` for an environment, or two alike.
-        """
-        if not Path(file).is_file():
-            raise ValueError(f"algorithm.instructions={file} does not exist; give a TOML file of texts by environment")
-        for env, texts in load(Path(file), dict[str, tuple[str, ...]]).items():
-            if not 0 < len({*texts}) == len(texts) <= most:
-                raise ValueError(
-                    f"{file} has {len(texts)} texts of {env}; give 1 to algorithm.population={most}, no two alike"
-                )
-            for text in texts:
-                self.add(env, text)
 
     def add(self, env: str, text: str, weight: float = 0.0) -> None:
         self.known.append(Instruction(id=self.next_id, env=env, text=text, weight=weight, born=self.steps))

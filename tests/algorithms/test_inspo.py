@@ -79,12 +79,6 @@ class FixedPolicy:
         self.said.append(text)
 
 
-def file(tmp_path, *texts, env="maze"):
-    path = tmp_path / "texts.toml"
-    path.write_text(f"{env} = {json.dumps(texts)}\n")
-    return str(path)
-
-
 def went(config, run, steps):
     """The algorithm after some steps, and what its groups read."""
     algorithm, read = Inspo(config), []
@@ -94,9 +88,9 @@ def went(config, run, steps):
     return algorithm, read
 
 
-def test_the_weights_order_the_instructions(tmp_path):
+def test_the_weights_order_the_instructions():
     """And the regret is far below that of uniform draws."""
-    config = InspoConfig(instructions=file(tmp_path, *MEANS), tau=0.3, prune_every=99, **KEYS)
+    config = InspoConfig(instructions={"maze": [*MEANS]}, tau=0.3, prune_every=99, **KEYS)
     algorithm, read = went(config, FixedPolicy(), 40)
     by_weight = [each.text for each in sorted(algorithm.population.known, key=lambda each: -each.weight)]
     assert by_weight[0] == "Good." == algorithm.prompt("maze") and set(by_weight[-2:]) == {"Bad.", "Harmful."}
@@ -139,41 +133,41 @@ def test_with_one_instruction_it_is_grpo():
     assert [(repr(rows), how) for rows, how in ours.learned] == [(repr(rows), how) for rows, how in theirs.learned]
 
 
-def test_one_instruction_of_a_file_moves_no_draw(tmp_path):
+def test_one_instruction_moves_no_draw():
     run = FixedPolicy()
-    algorithm, read = went(InspoConfig(instructions=file(tmp_path, "Good."), **KEYS), run, 2)
+    algorithm, read = went(InspoConfig(instructions={"maze": ["Good."]}, **KEYS), run, 2)
     assert set(read) == {"Good."} and run.asked == [True, True]
     assert algorithm.prompt("maze") == "Good." and algorithm.prompt("counter") == ""
 
 
-def test_the_lowest_leave_and_one_stays(tmp_path):
-    config = InspoConfig(instructions=file(tmp_path, *MEANS), prune_every=12, min_uses=1, drop=9, floor=1.0, **KEYS)
+def test_the_lowest_leave_and_one_stays():
+    config = InspoConfig(instructions={"maze": [*MEANS]}, prune_every=12, min_uses=1, drop=9, floor=1.0, **KEYS)
     algorithm, _ = went(config, FixedPolicy(), 12)
     assert [each.text for each in algorithm.population.known] == ["Good."]
     patient, _ = went(replace(config, min_uses=1000), FixedPolicy(), 12)
     assert len(patient.population.known) == len(MEANS), "none has been read so often"
 
 
-def proposing(tmp_path, *written, **keys):
+def proposing(*written, **keys):
     given = {"prune_every": 2, "min_uses": 1, "drop": 2, "proposals": len(written), "verify_tasks": 5, **keys}
-    config = InspoConfig(instructions=file(tmp_path, "Fair.", "Bad.", "Harmful."), **given, **KEYS)
+    config = InspoConfig(instructions={"maze": ["Fair.", "Bad.", "Harmful."]}, **given, **KEYS)
     run = FixedPolicy({**MEANS, "Best of all.": 1.0, "Shout.": 1.0, "Middling so far.": 0.5}, written=written)
     return *went(config, run, 2), run
 
 
-def test_the_filter_of_groups_hides_no_instruction(tmp_path):
+def test_the_filter_of_groups_hides_no_instruction():
     """One that always fails has no group to learn from, and loses weight all the same."""
     means = {"Always.": 1.0, "Never.": 0.0}
     filtered = GroupsConfig(filter=True)
-    config = InspoConfig(instructions=file(tmp_path, *means), groups=filtered, **KEYS)
+    config = InspoConfig(instructions={"maze": [*means]}, groups=filtered, **KEYS)
     run = FixedPolicy(means)
     algorithm, _ = went(config, run, 6)
     good, bad = algorithm.population.known
     assert good.weight > 0 > bad.weight and all(rows == [] for rows, _ in run.learned)
 
 
-def test_a_writer_reads_failures_and_the_best_join(tmp_path):
-    algorithm, _, run = proposing(tmp_path, "Middling so far.", " Best of all. ", "Shout.", "fair.", "", "x" * 3000)
+def test_a_writer_reads_failures_and_the_best_join():
+    algorithm, _, run = proposing("Middling so far.", " Best of all. ", "Shout.", "fair.", "", "x" * 3000)
     ((by, samples, question),) = run.questions
     assert (by, samples) == ("writer", 6) and "Action: lose" in question and "Action: win" not in question
     assert {text for text, _ in run.tried} == {"Middling so far.", "Best of all.", "Shout."}, "no copy, nothing empty"
@@ -185,13 +179,13 @@ def test_a_writer_reads_failures_and_the_best_join(tmp_path):
     assert Inspo.needs(algorithm.config).writer == "algorithm.proposals"
 
 
-def test_there_is_no_room_for_more_than_the_population(tmp_path):
-    algorithm, _, run = proposing(tmp_path, "Best of all.", population=3, min_uses=1000)
+def test_there_is_no_room_for_more_than_the_population():
+    algorithm, _, run = proposing("Best of all.", population=3, min_uses=1000)
     assert len(algorithm.population.known) == 3 and run.questions == []
 
 
-def test_a_resumed_run_draws_the_same(tmp_path):
-    config = InspoConfig(instructions=file(tmp_path, *MEANS), prune_every=3, min_uses=4, drop=1, **KEYS)
+def test_a_resumed_run_draws_the_same():
+    config = InspoConfig(instructions={"maze": [*MEANS]}, prune_every=3, min_uses=4, drop=1, **KEYS)
     whole, _ = went(config, FixedPolicy(), 8)
     first, _ = went(config, FixedPolicy(), 4)
     second, run = Inspo(config), FixedPolicy()
@@ -201,8 +195,8 @@ def test_a_resumed_run_draws_the_same(tmp_path):
     assert second.state_dict() == whole.state_dict()
 
 
-def test_what_is_logged(tmp_path):
-    algorithm = Inspo(InspoConfig(instructions=file(tmp_path, *MEANS), **KEYS))
+def test_what_is_logged():
+    algorithm = Inspo(InspoConfig(instructions={"maze": [*MEANS]}, **KEYS))
     metrics = algorithm.unit(FixedPolicy(), 0)
     assert {key for key in metrics if key.startswith("inspo/")} == {
         "inspo/entropy", "inspo/best_weight", "inspo/age_of_best",
@@ -210,23 +204,16 @@ def test_what_is_logged(tmp_path):
     assert metrics["inspo/age_of_best"] == 1
 
 
-@pytest.mark.parametrize(
-    ("text", "says"),
-    [
-        ('maze = ["a", "a"]', "2 texts of maze; give 1 to algorithm.population=2, no two alike"),
-        ("maze = []", "0 texts of maze"),
-        ('maze = ["a", "b", "c"]', "3 texts of maze"),
-        ("maze = 3", "texts.toml"),
-        ("maze", "not TOML"),
-    ],
-)
-def test_a_file_that_cannot_be_used_is_refused(tmp_path, text, says):
-    path = tmp_path / "texts.toml"
-    path.write_text(text)
+@pytest.mark.parametrize("texts", [["a", "a"], [], ["a", "b", "c"]])
+def test_texts_that_cannot_be_used_are_refused(texts):
+    says = f"instructions.maze has {len(texts)} texts; give 1 to population=2, no two alike"
     with pytest.raises(ValueError, match=says):
-        Inspo(InspoConfig(instructions=str(path), population=2))
-    with pytest.raises(ValueError, match=r"none.toml does not exist; give a TOML file"):
-        Inspo(InspoConfig(instructions=str(tmp_path / "none.toml")))
+        InspoConfig(instructions={"maze": texts}, population=2)
+
+
+def test_environments_of_texts_must_be_the_runs():
+    needs = Inspo.needs(InspoConfig(instructions={"maze": ["a"]}))
+    assert needs.environments == {"algorithm.instructions": {"maze"}}
 
 
 def test_values_out_of_range_are_refused():

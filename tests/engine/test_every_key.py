@@ -108,11 +108,9 @@ def prefaces(config: Config) -> Any:
 
 
 def made(name: str) -> str:
-    """A file with three instructions, with a lesson, or with successes in two tasks with other goals."""
+    """A file with a lesson, or with successes in two tasks with other goals."""
     file = Path(MADE.name) / name
-    if name.endswith(".toml"):
-        file.write_text("counter = ['First.', 'Second.', 'Third.']\n")
-    elif name.endswith(".json"):
+    if name.endswith(".json"):
         book = Playbook()
         book.apply(Operation(Op.add, "Begin with one."), "counter", 1, "counter_1")
         book.write(file)
@@ -485,7 +483,8 @@ STEPS: dict[str, Entry] = {
     "gamma": (0.5, learning),
 }
 GATE = ("algorithm.keep_best=true", "envs.counter.panels.test.role=validation")
-TEXTS = (f"algorithm.instructions={made('texts.toml')}", "algorithm.steps=6")
+THREE = "{counter: [First, Second, Third]}"
+TEXTS = (f"algorithm.instructions={THREE}", "algorithm.steps=6")
 WRITER = ("writer=openai:m@http://h/v1", "algorithm.proposals=1", "algorithm.prune_every=1")
 LONG = ("algorithm.steps=12", "algorithm.samples_per_task=6", "curriculum=fixed")
 BOOK = f"algorithm.guided.playbook={made('playbook.json')}"
@@ -561,8 +560,8 @@ OF_ALGORITHMS: dict[str, dict[str, Entry]] = {
     "inspo": {
         **GROUPS,
         "normalise_by_std": (False, learning),
-        "instructions": (made("texts.toml"), learning),
-        "population": (3, learning, *WRITER, f"algorithm.instructions={made('texts.toml')}"),
+        "instructions": (THREE, learning),
+        "population": (3, learning, *WRITER, f"algorithm.instructions={THREE}"),
         "tau": (9, learning, *TEXTS),
         "eta": (0.9, learning, *TEXTS),
         "floor": (1.0, learning, *TEXTS),
