@@ -27,6 +27,7 @@ from agentgym_rl.algorithms.losses.aggregation import Aggregation
 from agentgym_rl.algorithms.losses.clipped import ClippedConfig
 from agentgym_rl.algorithms.losses.cross_entropy import CROSS_ENTROPY
 from agentgym_rl.algorithms.losses.dpo import Preference, PreferenceConfig
+from agentgym_rl.algorithms.losses.off_policy import MOVED, SAMPLED, OffPolicy
 from agentgym_rl.algorithms.losses.turn import Turn as TurnLoss
 from agentgym_rl.algorithms.losses.vanilla import Vanilla, VanillaConfig
 from agentgym_rl.algorithms.optimizer import OptimizerConfig
@@ -160,6 +161,16 @@ def test_the_cross_entropy_by_hand():
     assert loss.item() == pytest.approx((2.0 * 1 + 0.5 * 2 + 0.25 * 4) / 2.75)
     loss.backward()
     assert at.grad.tolist() == pytest.approx([-2 / 2.75, -0.5 / 2.75, 0, -0.25 / 2.75, 0])
+
+
+def test_rows_of_another_prompt_are_relative_to_what_sampled_them():
+    streams = [{"advantage": 1.0, SAMPLED: PerToken([-1.0] * 3), MOVED: moved} for moved in (1.0, 0.0)]
+    data = batch([Row(SECOND, each, PLAYED, 1) for each in streams], OffPolicy(VANILLA, 1.0))
+    log_probs = torch.tensor([-0.5, -0.1, 0.0] * 2, requires_grad=True)
+    loss, metrics = of_update(data, log_probs, OffPolicy(VANILLA, 1.0))
+    ratios = torch.tensor([0.5, 0.9]).exp()
+    assert loss.item() == pytest.approx(-(ratios.clamp(max=2.0).sum() + 2 * 1.2).item() / 4)
+    assert float(metrics["actor/pg_clipfrac"].aggregate()) == pytest.approx(3 / 4)
 
 
 def test_a_replayed_response_has_no_gradient_whatever_its_probability():

@@ -3,6 +3,7 @@
 import asyncio
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import toy
@@ -12,8 +13,12 @@ from test_tokens import run as converse
 pytest.importorskip("verl")
 
 from agentgym_rl.algorithms.base import Rollout
+from agentgym_rl.algorithms.guided import without
+from agentgym_rl.algorithms.losses.off_policy import SAMPLED
+from agentgym_rl.algorithms.rows import PerToken, Row
 from agentgym_rl.data import episode_store
 from agentgym_rl.data.agenttraj import Trajectory
+from agentgym_rl.data.episode import prefaced
 from agentgym_rl.engine.recipe import compose as recipes
 from agentgym_rl.engine.recipe.resolved import Resolved
 from agentgym_rl.engine.run.demonstrations import Encoder
@@ -81,6 +86,26 @@ def test_a_conversation_that_is_none_is_refused(tokenizer, builder):
     long = Trajectory.of("maze_26", [*asked, {"role": "assistant", "content": "up " * 9000}], 2)
     with pytest.raises(ContextTooSmall, match=r"more than model\.prompt_tokens"):
         encoder.trajectory("maze", long)
+
+
+def test_a_row_without_lessons_has_the_tokens_of_a_conversation_without_them(tokenizer, builder):
+    run, task, lessons = Resolved(recipes.load(["experiment=smoke", "+env=maze"])), Task("maze", 26), "Go down first."
+    said = [("goal two down open down", "Action: move down"), ("goal one down open up down", "Action: move down")]
+
+    def encoded(*before):
+        messages = [{"role": "system", "content": "Rules."}]
+        for number, (seen, response) in enumerate(said):
+            shown = prefaced(*before, seen) if not number else seen
+            messages += [{"role": "user", "content": shown}, {"role": "assistant", "content": response}]
+        return Encoder(run, tokenizer, builder).conversation(messages, task)
+
+    told, bare = encoded(lessons, "Now."), encoded("Now.")
+    (segment,), (expected,) = told.segments, bare.segments
+    sampled = PerToken(-float(at) for at in range(len(segment.input_ids)))
+    row = Row(segment, {SAMPLED: sampled}, told.episode)
+    found = without(SimpleNamespace(encode=Encoder(run, tokenizer, builder).conversation), row, lessons)
+    assert found.segment == expected and len(segment.input_ids) > len(expected.input_ids)
+    assert found.of_tokens(SAMPLED)[expected.prompt :] == sampled[segment.prompt :]
 
 
 def test_the_example_of_next_states_learns_the_observation_and_what_the_template_puts_around_it(
