@@ -1,4 +1,4 @@
-"""Tasks for a server of tools in one call, and what it takes."""
+"""Tasks for an environment that has none in one call, and what it takes."""
 
 from __future__ import annotations
 
@@ -15,14 +15,15 @@ from agentgym_rl.api.request import Writing
 from agentgym_rl.api.writing import check_models, closing_all, distinct, open_models
 from agentgym_rl.data.files import alone, check_file
 from agentgym_rl.engine.run.local_model import folder_of
-from agentgym_rl.envs.core import Task
-from agentgym_rl.envs.mcp import MCP
-from agentgym_rl.envs.mcp.tasks import task_of
-from agentgym_rl.envs.tables import json_list
+from agentgym_rl.envs import registry
+from agentgym_rl.envs.core import EnvError, Task, UnknownEnv
+from agentgym_rl.envs.explorable import Explorable, Found
+from agentgym_rl.envs.tables import json_list, read_jsonl
+from agentgym_rl.envs.tooluse.written import calls_of
 from agentgym_rl.eval.evaluation.rules import Rules
 from agentgym_rl.eval.practice.exploration import Exploration, Explored
-from agentgym_rl.eval.practice.explore import ENV, Explorer
-from agentgym_rl.eval.practice.giveaways import Giveaways
+from agentgym_rl.eval.practice.explore import Explorer
+from agentgym_rl.eval.practice.giveaways import Giveaways, solution_of
 from agentgym_rl.rollout import pretrained
 from agentgym_rl.rollout.journal import beside
 from agentgym_rl.rollout.loop import check_rules
@@ -31,7 +32,7 @@ from agentgym_rl.rollout.policies import Policy
 
 @dataclass(kw_only=True)
 class ExploreRequest(Writing):
-    """What to explore; ``options.mcp`` names the server."""
+    """How to explore; ``options`` are those of the environment."""
 
     temperature: float = 1.0
     min_counted: float = 0.5
@@ -79,51 +80,80 @@ class Prepared:
 
 
 def prepare(env: str, request: ExploreRequest, fetch: Callable[[str], str] = pretrained.local) -> Prepared:
-    """Ask the server for its tools and open policy and writer; no episode runs.
+    """Open the environment, policy and writer; no episode runs.
 
     Args:
-        env: ``mcp``.
+        env: name of an environment that is :class:`agentgym_rl.envs.explorable.Explorable`.
 
     Raises:
-        ValueError, FileNotFoundError: an argument is wrong, or policy or writer is none that reads or writes.
-        EnvUnavailable, EnvTimeout: the server does not start.
+        ValueError, FileNotFoundError: an argument is wrong, the environment cannot be explored, or policy or writer is
+            none that reads or writes.
+        EnvError: there is no such environment, or it cannot run here.
     """
-    if env != ENV:
-        raise ValueError(f"tasks are written for servers of tools, {ENV}, not for {env}")
+    if not _explorable(env):
+        known = ", ".join(filter(_explorable, registry.available()))
+        raise ValueError(f"{env} cannot be explored: it takes no file of tasks; give one of {known}")
     check_models(request)
     if request.out is None:
         raise ValueError("out= is missing, such as out=tasks.jsonl")
     check_file(request.out, ".jsonl")
     rules = evaluation.changed(rules_of(folder_of(request.policy, fetch)) or Rules(), request)
-    if others := [name for name in request.options if name != ENV]:
-        raise ValueError(f"options.{others[0]} has no effect: {ENV} is explored")
-    options = rules.session_options(ENV)
-    if "server" not in options:
-        raise ValueError(f"options.{ENV}.server= is missing: the command or URL of the server to explore")
-    world = MCP(**options)
-    check_rules(world, rules.of_env(ENV))
-    without = {key: value for key, value in rules.options_of(ENV).items() if key != "tasks"}
+    if others := [name for name in request.options if name != env]:
+        raise ValueError(f"options.{others[0]} has no effect: {env} is explored")
+    world = registry.make(env, **rules.session_options(env))
+    assert isinstance(world, Explorable)
+    if world.lacks:
+        raise ValueError(world.lacks)
+    check_rules(world, rules.of_env(env))
+    options = rules.options_of(env)
+    given = _given(world, options.pop("tasks", None))
+    setup = _setup(request.setup, world)
     policy, writer = open_models(request, rules)
     exploration = Exploration(
-        rules=replace(rules, options={ENV: without}), tools=world.spec.tools, policy=policy.name, writer=writer.name,
-        given=world.tasks, giveaways=Giveaways.of((world, Task(ENV, index)) for index in range(len(world.tasks))),
-        setup=_setup(request.setup), tasks=request.tasks, rollouts=request.rollouts, ideas=request.ideas,
+        env=env, rules=replace(rules, options={env: options}), policy=policy.name, writer=writer.name,
+        given=[task for task, _ in given],
+        giveaways=Giveaways.told((task.instruction, solution) for task, solution in given),
+        setup=setup, tasks=request.tasks, rollouts=request.rollouts, ideas=request.ideas,
         test=request.test, temperature=request.temperature, seed=request.seed, min_counted=request.min_counted,
     )  # fmt: skip
     explorer = Explorer(
-        exploration=exploration, policy=policy, writer=writer, out=request.out,
+        exploration=exploration, world=world, policy=policy, writer=writer, out=request.out,
         concurrency=16 if request.concurrency is None else request.concurrency,
     )  # fmt: skip
     return Prepared(explorer)
 
 
-def _setup(file: Path | None) -> list[Any]:
-    """The calls of a file. Raises ValueError: it holds none."""
+def _explorable(env: str) -> bool:
+    """Raises UnknownEnv: there is no such environment."""
+    try:
+        return issubclass(registry.env_class(env), Explorable)
+    except UnknownEnv:
+        raise
+    except EnvError:  # it misses a package
+        return False
+
+
+def _given(world: Explorable, file: str | None) -> list[tuple[Found, tuple[str, ...]]]:
+    """The tasks of a file, with the commands of their oracles."""
+    lines = [] if file is None else list(read_jsonl(file))
+    solutions = [solution_of(world, Task(world.name, index)) for index in range(len(lines))]
+    return [
+        (Found(instruction=line["instruction"], calls=[*filter(None, map(world.call, solution))]), solution)
+        for line, solution in zip(lines, solutions, strict=True)
+    ]
+
+
+def _setup(file: Path | None, world: Explorable) -> list[Any]:
+    """The calls of a file. Raises ValueError: it holds none, or the environment has none."""
     if file is None:
         return []
-    calls = json_list(file)
+    if world.by_one_call:
+        raise ValueError(f"setup= has no effect: nothing in {world.name} can be changed")
+    listed, names = json_list(file), [tool.name for tool in world.probes]
     try:
-        task_of({"instruction": "Explore.", "check": {"answer": ""}, "setup": calls}, file.parent)
+        calls = calls_of(listed, "setup")
     except ValueError as error:
         raise ValueError(f"{file}: {error}") from error
-    return calls
+    if unknown := [name for name, _ in calls if name not in names]:
+        raise ValueError(f"{file}: {world.name} has no tool {unknown[0]!r}; it has {', '.join(names)}")
+    return listed

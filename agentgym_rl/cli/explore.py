@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
 
 def command(
-    env: Annotated[str, typer.Argument(metavar="ENV", help="What to explore: mcp, the tools of a server.")],
+    env: Annotated[str, typer.Argument(metavar="ENV", help="Environment to explore, such as todo or mcp.")],
     arguments: Annotated[
         list[str] | None,
         typer.Argument(metavar="KEY=VALUE...", help="policy=, writer=, out= and any of the keys above."),
     ] = None,
     as_json: common.Json = False,
 ) -> None:
-    """Write tasks for a server of tools that has none; ``explore.txt`` is its help."""
+    """Write tasks for an environment that has none; ``explore.txt`` is its help."""
     from agentgym_rl.api.exploration import ExploreRequest, prepare
     from agentgym_rl.api.request import read
 

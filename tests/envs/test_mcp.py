@@ -26,7 +26,8 @@ from agentgym_rl.envs.core import (
     TaskNotFound,
 )
 from agentgym_rl.envs.formats import opening, reader, write
-from agentgym_rl.envs.mcp.tasks import Outcome, read_tasks
+from agentgym_rl.envs.task_file import read_tasks
+from agentgym_rl.envs.tooluse.written import Outcome, task_of
 from agentgym_rl.envs.tools import to_call
 from agentgym_rl.rollout.policies.scripted import Oracle
 from agentgym_rl.rollout.settings import RolloutSettings
@@ -319,21 +320,21 @@ def test_malformed_tasks_are_one_line(tmp_path, task, said):
     path = tmp_path / "tasks.jsonl"
     path.write_text(json.dumps(task))
     with pytest.raises(ValueError, match=said):
-        read_tasks(path)
+        read_tasks(path, task_of)
 
 
 def test_files_without_tasks(tmp_path):
     with pytest.raises(ValueError, match="no file of tasks at"):
-        read_tasks(tmp_path / "none.jsonl")
+        read_tasks(tmp_path / "none.jsonl", task_of)
     (tmp_path / "empty.jsonl").write_text("")
     with pytest.raises(ValueError, match="holds no task"):
-        read_tasks(tmp_path / "empty.jsonl")
+        read_tasks(tmp_path / "empty.jsonl", task_of)
 
 
 def test_answers_may_have_a_tolerance(tmp_path):
     path = tmp_path / "tasks.jsonl"
     path.write_text(json.dumps({"instruction": "How far?", "check": {"answer": 10, "tolerance": 0.5}}))
-    (task,) = read_tasks(path)
+    (task,) = read_tasks(path, task_of)
     rewards = [asyncio.run(task.reward(Outcome(answer, (), None))) for answer in (10.4, "10.4 km", 10.6)]
     assert rewards == [1.0, 1.0, 0.0]
 

@@ -256,7 +256,7 @@ def test_a_replay_in_which_the_server_fails_is_told(url, monkeypatch):
     async def fails(*_):
         raise EnvUnavailable("gone")
 
-    monkeypatch.setattr("agentgym_rl.eval.practice.explore.replay", fails)
+    monkeypatch.setattr("agentgym_rl.eval.practice.replay.Replay.line", fails)
     failed = explore(Scripted([COUNT]), url, "rollouts=1")
     assert failed.exit_code == 2 and "(1 failed on replay)" in failed.stderr
 
@@ -370,7 +370,7 @@ def test_what_is_missing_or_not_explored_is_said(url):
         done = CliRunner().invoke(app, ["explore", *given])
         assert done.exit_code == 2 and says in done.stderr, done.output
     done = CliRunner().invoke(app, ["explore", "maze", *words("openai:m@http://127.0.0.1:9/v1", url)[1:]])
-    assert done.exit_code == 2 and "tasks are written for servers of tools, mcp, not for maze" in done.stderr
+    assert done.exit_code == 2 and "maze cannot be explored: it takes no file of tasks; give one of academia, mcp, movie, sheet, sqlgym, todo, weather" in done.stderr
 
 
 def test_help_names_every_key():

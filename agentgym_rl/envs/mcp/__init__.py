@@ -15,15 +15,15 @@ from agentgym_rl.envs.core import (
     Step,
     Style,
     Task,
-    TaskNotFound,
-    TextEnv,
 )
+from agentgym_rl.envs.explorable import Call
 from agentgym_rl.envs.extras import needs
-from agentgym_rl.envs.mcp.tasks import Call, McpTask, Outcome, read_tasks
+from agentgym_rl.envs.task_file import read_tasks, splits_of, task_at
 from agentgym_rl.envs.tools import Tool, to_command
 from agentgym_rl.envs.tooluse import wording
 from agentgym_rl.envs.tooluse.calls import instructions, read_call
 from agentgym_rl.envs.tooluse.tool import FINISH, Refused
+from agentgym_rl.envs.tooluse.written import ExplorableTools, Outcome, ToolTask, task_of
 
 if TYPE_CHECKING:
     from agentgym_rl.envs.mcp.connection import Connection
@@ -33,7 +33,7 @@ MISSING = "without a server: set the options server (a command or URL) and tasks
 NO_TASKS = "without tasks: set the option tasks (a file); agentgym-rl explore writes one"
 
 
-class MCP(TextEnv):
+class MCP(ExplorableTools):
     """The tools of an MCP server and ``finish``, which ends an episode; a check of the task then gives the reward.
 
     The server is asked once in a process for its tools. With a command every episode has a process of its own, which
@@ -43,7 +43,7 @@ class MCP(TextEnv):
     Args:
         style: wording of the instruction's frame.
         server: command line of a server that talks on standard input and output, or URL of one (streamable HTTP).
-        tasks: file of tasks, :mod:`agentgym_rl.envs.mcp.tasks`; without it only the tools are known.
+        tasks: file of tasks, :mod:`agentgym_rl.envs.tooluse.written`; without it only the tools are known.
         instruction: precedes the list of tools.
         variables: environment variables of the server's process, beside ``PATH``, ``HOME`` and the like.
         folder: working folder of the server's process.
@@ -76,7 +76,7 @@ class MCP(TextEnv):
         super().__init__(style)
         if server is None and tasks is not None:
             raise ValueError("mcp's option tasks needs the option server: give both")
-        self._tasks: Sequence[McpTask] = () if tasks is None else read_tasks(tasks)
+        self._tasks: Sequence[ToolTask] = () if tasks is None else read_tasks(tasks, task_of)
         self._missing = MISSING if server is None else NO_TASKS
         tools: tuple[Tool, ...] = (FINISH,)
         if server is not None:
@@ -85,9 +85,7 @@ class MCP(TextEnv):
             pairs = tuple(sorted((variables or {}).items()))
             self._server = Server(server, pairs, folder, timeout, start_timeout)
             tools = _with_finish(offered(self._server), server)
-        splits = {
-            split: self._of(split) for split in dict.fromkeys(("train", "test", *(task.split for task in self._tasks)))
-        }
+        splits = splits_of(self._tasks)
         self._spec = EnvSpec(
             name=self.name,
             instructions=instructions(f"{instruction} Call finish with the answer to end.", tools),
@@ -104,7 +102,7 @@ class MCP(TextEnv):
             unavailable={} if self._tasks else dict.fromkeys(splits, self._missing),
         )
         self._connection: Connection | None = None
-        self._task: McpTask
+        self._task: ToolTask
         self._calls: list[Call] = []
 
     async def _reset(self, task: Task) -> Observation:
@@ -143,9 +141,9 @@ class MCP(TextEnv):
             await connection.close()
 
     @property
-    def tasks(self) -> Sequence[McpTask]:
-        """Those of the file, by index."""
-        return self._tasks
+    def lacks(self) -> str:
+        asked = f"options.{self.name}.server= is missing: the command or URL of the server to explore"
+        return asked if self._missing == MISSING else ""
 
     def goal(self, task: Task) -> str:
         return self._find(task).instruction
@@ -160,20 +158,14 @@ class MCP(TextEnv):
         return [to_command(self._spec.tools, name, arguments) for name, arguments in plan]
 
     async def ask(self, name: str, arguments: Mapping[str, Any]) -> Any:
-        """The result, as JSON or text, of a call beside the agent's, in the same session."""
         assert self._connection is not None
         return (await self._connection.call(name, arguments)).value
 
-    def _of(self, split: str) -> tuple[int, ...]:
-        return tuple(index for index, task in enumerate(self._tasks) if task.split == split)
-
-    def _find(self, task: Task) -> McpTask:
+    def _find(self, task: Task) -> ToolTask:
         index = self._index(task)
         if not self._tasks:
             raise EnvUnavailable(f"mcp has no tasks {self._missing}")
-        if not 0 <= index < len(self._tasks):
-            raise TaskNotFound(f"mcp has no task {index}: valid are 0 to {len(self._tasks) - 1}")
-        return self._tasks[index]
+        return task_at(self.name, self._tasks, index)
 
 
 def _with_finish(tools: tuple[Tool, ...], server: str) -> tuple[Tool, ...]:

@@ -1,12 +1,14 @@
 """SQLGym: answer questions about a database with one SQL query."""
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 from threading import Lock
+from typing import Any
 
 from agentgym_rl.envs.core import BlockingEnv, EnvFault, EnvTimeout, EnvUnavailable, Observation, Step, Style, Task
+from agentgym_rl.envs.explorable import Call, Explorable, Found
 from agentgym_rl.envs.knobs import Knob
 from agentgym_rl.envs.sqlgym import wording
 from agentgym_rl.envs.sqlgym.bird import Bird
@@ -15,9 +17,11 @@ from agentgym_rl.envs.sqlgym.sandbox import Refused, Row, Sandbox, Source
 from agentgym_rl.envs.sqlgym.tasks import NAMES, BuiltIn
 from agentgym_rl.envs.sqlgym.wording import TEXTS
 from agentgym_rl.envs.sqlgym.workers import POOL, Killed, Worker
+from agentgym_rl.envs.sqlgym.written import Written
+from agentgym_rl.envs.tools import Tool
 
 
-class SQLGym(BlockingEnv):
+class SQLGym(BlockingEnv, Explorable):
     """Text to SQL: BIRD's questions as in AgentGym's SQLGym, and questions about generated databases.
 
     The query that counts ends the episode. Its reward is 1 when it returns the rows of the gold query, in any order and
@@ -30,14 +34,16 @@ class SQLGym(BlockingEnv):
         explore: number of queries whose results are shown before one counts; ``submit`` in front of a query makes it
             count earlier.
         domains: let all splits have questions about this domain, or these domains, only.
+        tasks: file of questions that take the place of these, :mod:`agentgym_rl.envs.sqlgym.written`.
 
     Raises:
         FileNotFoundError, ValueError: the folder is not BIRD's, or comes with domains, ``explore`` is negative, or
-            there is no such domain.
+            there is no such domain, or the file of questions is malformed.
     """
 
     name = "sqlgym"
     knobs = (Knob("domains", NAMES, ordered=False),)
+    by_one_call = True
     _question: Question
     _source: Source
 
@@ -47,6 +53,7 @@ class SQLGym(BlockingEnv):
         data: str | Path | None = None,
         explore: int = 0,
         domains: str | Sequence[str] | None = None,
+        tasks: str | None = None,
     ) -> None:
         super().__init__(style)
         if domains is not None and data is not None:
@@ -54,9 +61,10 @@ class SQLGym(BlockingEnv):
         if explore < 0:
             raise ValueError(f"explore is {explore}; give the number of queries that do not count, 0 or more")
         self._explore = explore
-        self._questions: BuiltIn | Bird = (
+        self._own: BuiltIn | Bird = (
             Bird(data) if data is not None else BuiltIn([domains] if isinstance(domains, str) else domains)
         )
+        self._questions = self._own if tasks is None else Written(tasks, self._own)
         self._spec = TEXTS.spec(
             self.name,
             self._questions.splits,
@@ -72,6 +80,25 @@ class SQLGym(BlockingEnv):
         self._worker: Worker | None = None
         """Runs a query of this session now; guarded by the lock, because another session may have it afterwards."""
 
+    @property
+    def lacks(self) -> str:
+        asked = f"options.{self.name}.explore= is missing: the number of queries of an explorer, such as 5"
+        return "" if self._explore else asked
+
+    @property
+    def starts(self) -> Mapping[str, Sequence[int]]:
+        return self._own.splits
+
+    @property
+    def probes(self) -> Sequence[Tool]:
+        return TEXTS.tools[1:]
+
+    def call(self, command: str) -> Call | None:
+        return self.probes[0].name, {"query": _submitted(command) or command}
+
+    def line(self, found: Found) -> dict[str, Any]:
+        return {"query": found.calls[0][1]["query"] if found.calls else "SELECT 1"}
+
     def _reset_blocking(self, task: Task) -> Observation:
         self._close_blocking()
         index = self._index(task)
@@ -85,13 +112,12 @@ class SQLGym(BlockingEnv):
         return Observation(wording.observe(self._question, tables, self.style))
 
     def _step_blocking(self, action: str) -> Step:
-        word, _, rest = action.strip().partition(" ")
-        submitted = self._explore > 0 and word.lower() == "submit"
-        counts = submitted or self._tries == 0
+        submitted = _submitted(action) if self._explore else None
+        counts = submitted is not None or self._tries == 0
         self._tries -= 1
         rows: list[Row] | None = None
         try:
-            rows = self._run(rest if submitted else action)
+            rows = self._run(action if submitted is None else submitted)
             text = wording.result(rows, self.style)
         except Refused as error:
             text = wording.cut(f"Error: {error}", self.style)
@@ -142,3 +168,9 @@ class SQLGym(BlockingEnv):
     def oracle(self, task: Task) -> list[str]:
         gold = self._questions.question(self._index(task)).gold
         return [f"submit {gold}" if self._explore else gold]
+
+
+def _submitted(command: str) -> str | None:
+    """The query behind ``submit``; None where a command does not begin so."""
+    word, _, rest = command.strip().partition(" ")
+    return rest if word.lower() == "submit" else None

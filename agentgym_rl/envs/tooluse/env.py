@@ -1,18 +1,19 @@
 """The environment of tools: calls change or read a state, ``finish`` ends the episode with a reward."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Generic
 
 from agentgym_rl.envs.actions import parse_rest
-from agentgym_rl.envs.core import EnvSpec, Observation, OracleUnavailable, Step, Style, Task, TextEnv
+from agentgym_rl.envs.core import EnvSpec, Observation, OracleUnavailable, Step, Style, Task
 from agentgym_rl.envs.tools import to_command
 from agentgym_rl.envs.tooluse import wording
 from agentgym_rl.envs.tooluse.problem import Draft, Problem
 from agentgym_rl.envs.tooluse.tasks import TaskSource
 from agentgym_rl.envs.tooluse.tool import CHECK, FINISH, Function, Refused, S, read_command
+from agentgym_rl.envs.tooluse.written import ExplorableTools, WrittenTasks, value_of
 
 
-class ToolEnv(TextEnv, Generic[S]):
+class ToolEnv(ExplorableTools, Generic[S]):
     """Base of the environments whose actions are calls ``<name> with Action Input: <arguments as JSON>``.
 
     An environment gives its texts, functions and tasks; the base adds ``finish`` and ``check_valid_actions``. The
@@ -22,20 +23,22 @@ class ToolEnv(TextEnv, Generic[S]):
     Args:
         style: wording of instruction and observations.
         draft: class of the drafts of its tasks, which holds its texts and its own tools.
-        tasks: its tasks.
+        own: its tasks.
+        tasks: file of tasks that take their place, and begin as they do: :mod:`agentgym_rl.envs.tooluse.written`.
     """
 
-    def __init__(self, style: Style, draft: type[Draft[S]], tasks: TaskSource[S]) -> None:
+    def __init__(self, style: Style, draft: type[Draft[S]], own: TaskSource[S], tasks: str | None = None) -> None:
         super().__init__(style)
-        self._tasks = tasks
         self._functions: Mapping[str, Function] = draft.functions
+        self._own = own
+        self._tasks = own if tasks is None else WrittenTasks(self.name, tasks, own, self._functions)
         functions = list(draft.functions.values())
         tools = (*(function.tool for function in functions), CHECK, FINISH)
         self._tools = {tool.name: tool for tool in tools}
         self._spec = EnvSpec(
             name=self.name,
             instructions={each: wording.instruction(each, draft.texts, functions) for each in self.styles},
-            splits=tasks.splits,
+            splits=self._tasks.splits,
             max_turns=15,
             success_above=0.99,
             tools=tools,
@@ -87,6 +90,13 @@ class ToolEnv(TextEnv, Generic[S]):
         if not plan:
             raise OracleUnavailable(f"no solution of {task} is known")
         return [to_command(self._spec.tools, name, arguments) for name, arguments in plan]
+
+    @property
+    def starts(self) -> Mapping[str, Sequence[int]]:
+        return self._own.splits
+
+    async def ask(self, name: str, arguments: Mapping[str, Any]) -> Any:
+        return value_of(self._functions, self._state, name, arguments)
 
     def _call(self, function: Function, arguments: Mapping[str, Any]) -> str:
         result = function.run(self._state, **arguments)

@@ -7,13 +7,11 @@ from functools import cached_property
 from random import Random
 from typing import Any, ClassVar, Generic, TypeVar
 
+from agentgym_rl.envs.explorable import Call
 from agentgym_rl.envs.tooluse.answers import matches
 from agentgym_rl.envs.tooluse.tool import Function, S, ToolEnvTexts
 
 T = TypeVar("T")
-
-Call = tuple[str, Mapping[str, Any]]
-"""Name of a tool and the arguments of the call."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,13 +14,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from agentgym_rl.data.episode import Episode
+from agentgym_rl.data.episode import Ending, Episode
 from agentgym_rl.envs.bounds import cut
+from agentgym_rl.envs.explorable import Call, Explorable
 from agentgym_rl.envs.tables import load
 from agentgym_rl.envs.tools import Tool
 from agentgym_rl.envs.tooluse import wording
-from agentgym_rl.envs.tooluse.calls import read_call
-from agentgym_rl.envs.tooluse.tool import FINISH, Refused
 from agentgym_rl.eval.practice.giveaways import words
 from agentgym_rl.rollout.answers import Unreadable, json_in
 
@@ -35,8 +34,10 @@ class Wording:
     """What explorers and writers are asked."""
 
     curious: str
+    curious_once: str
     done: str
     backward: str
+    once: str
     judge: str
     answered: str
     changed: str
@@ -56,6 +57,10 @@ class Made:
     observation: str
     """As the agent read it."""
     result: str
+
+    @property
+    def call(self) -> Call:
+        return self.name, self.arguments
 
     @property
     def text(self) -> str:
@@ -78,25 +83,25 @@ class Idea:
         return [calls[at - 1] for at in self.calls]
 
 
-def made(episode: Episode, tools: Sequence[Tool], style: str) -> list[Made]:
-    """The calls of an episode that were carried out, in order, without ``finish``."""
+def made(episode: Episode, env: Explorable) -> list[Made]:
+    """The calls of an episode that were carried out, in order, without what ended it."""
+    turns = episode.turns[:-1] if episode.ending is Ending.TERMINATED else episode.turns
     found = []
-    for turn in episode.turns:
-        if turn.action is None or turn.invalid:
-            continue
-        try:
-            name, arguments = read_call(tools, turn.action)
-        except Refused:
-            continue
-        if name != FINISH.name:
-            result = wording.result_in(turn.observation, style)
-            found.append(Made(name, arguments, turn.action, turn.observation, result))
+    for turn in turns:
+        if turn.action is not None and not turn.invalid and (call := env.call(turn.action)):
+            result = wording.result_in(turn.observation, env.style)
+            found.append(Made(*call, turn.action, turn.observation, result))
     return found
 
 
-def question(calls: Sequence[Made], tools: Sequence[Tool], most: int) -> str:
-    """Asks for at most ``most`` tasks."""
-    return WORDING.backward.format(tools=_described(tools), calls=_listed(calls), most=most)
+def question(calls: Sequence[Made], tools: Sequence[Tool], most: int, once: bool = False) -> str:
+    """Asks for at most ``most`` tasks.
+
+    Args:
+        once: see :attr:`agentgym_rl.envs.explorable.Explorable.by_one_call`.
+    """
+    asked = WORDING.backward.format(tools=_described(tools), calls=_listed(calls), most=most)
+    return asked + WORDING.once if once else asked
 
 
 def judgement(idea: Idea, calls: Sequence[Made], tools: Sequence[Tool]) -> str:
@@ -133,12 +138,15 @@ def read_judgement(answer: str) -> bool:
     return bool(found["exact"])
 
 
-def fault(idea: Idea, names: Collection[str]) -> str:
+def fault(idea: Idea, names: Collection[str], once: bool = False) -> str:
     """Why a task does not count whatever it is worth; empty where nothing is wrong.
 
     Args:
         names: of the tools.
+        once: see :func:`question`.
     """
+    if once and (idea.state is not None or len(idea.calls) > 1):
+        return "more than a question"
     if len(idea.instruction) > LONGEST:
         return "too long"
     if any(_names(idea.instruction, name) for name in names):
@@ -194,7 +202,7 @@ def _tells(instruction: str, answer: Any) -> bool:
 
 
 def _described(tools: Sequence[Tool]) -> str:
-    return "\n".join(f"- {tool.name}: {' '.join(tool.description.split())}" for tool in tools if tool is not FINISH)
+    return "\n".join(f"- {tool.name}: {' '.join(tool.description.split())}" for tool in tools)
 
 
 def _listed(calls: Sequence[Made]) -> str:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from random import Random
 from typing import Any
 
-from agentgym_rl.envs.mcp.tasks import McpTask
+from agentgym_rl.envs.explorable import Found
 from agentgym_rl.envs.splits import fingerprint
-from agentgym_rl.envs.tools import Tool
 from agentgym_rl.eval.evaluation.rules import Rules
 from agentgym_rl.eval.practice.giveaways import Giveaways
 
@@ -18,12 +18,12 @@ from agentgym_rl.eval.practice.giveaways import Giveaways
 class Exploration:
     """What is explored, and how."""
 
+    env: str
     rules: Rules
-    """Their options name the server, and no tasks."""
-    tools: Sequence[Tool]
+    """Their options name no file of tasks."""
     policy: str
     writer: str
-    given: Sequence[McpTask] = ()
+    given: Sequence[Found] = ()
     """Tasks that there are, such as those of a panel. Nobody is told of them, and none is written again."""
     giveaways: Giveaways = field(default_factory=Giveaways)
     """Theirs."""
@@ -44,7 +44,7 @@ class Exploration:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON types of what decides which tasks are found; more of them are found by going on."""
-        keys = ("policy", "writer", "setup", "ideas", "test", "temperature", "seed")
+        keys = ("env", "policy", "writer", "setup", "ideas", "test", "temperature", "seed")
         return {
             **{key: getattr(self, key) for key in keys},
             "rules": self.rules.to_dict(),
@@ -55,6 +55,17 @@ class Exploration:
         """Of the tasks of an episode: all of one, so that two splits share no episode."""
         return "test" if int((rollout + 1) * self.test) > int(rollout * self.test) else "train"
 
+    def begins(self, rollout: int, starts: Mapping[str, Sequence[int]]) -> dict[str, Any]:
+        """How an episode and its tasks begin, as keys of a line: ``setup``, and ``start``, which no two splits share.
+
+        Args:
+            starts: see :attr:`agentgym_rl.envs.explorable.Explorable.starts`.
+        """
+        found: dict[str, Any] = {"setup": self.setup} if self.setup else {}
+        if own := starts.get(self.split(rollout)) or next(filter(None, starts.values()), ()):
+            found["start"] = Random(f"{self.seed} {rollout}").choice(own)
+        return found
+
 
 @dataclass(slots=True)
 class Explored:
@@ -64,6 +75,8 @@ class Explored:
     """Of the file of tasks."""
     counts: Counter[str] = field(default_factory=Counter)
     """Episodes (``rollouts``), tasks that were written (``ideas``), and why others do not count."""
+    tools: list[frozenset[str]] = field(default_factory=list)
+    """Those that each line calls."""
     uses: Counter[str] = field(default_factory=Counter)
     """Calls that each tool has carried out."""
     flat: int = 0

@@ -1,4 +1,4 @@
-"""Tasks for a world that has none: curious episodes, tasks written backwards for what happened, done again and judged.
+"""Tasks for an environment that has none: curious episodes, tasks written backwards, done again and judged.
 
 After Learn-by-interact (arXiv 2501.10893) and CuES (arXiv 2512.01311); see :mod:`.backward`. Curiosity is told: an
 explorer begins with one of the tools that were used least, and reads which tasks are known.
@@ -7,6 +7,7 @@ explorer begins with one of the tools that were used least, and reads which task
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,26 +17,22 @@ from typing import Any, TypeVar
 
 from agentgym_rl.data.files import write_jsonl
 from agentgym_rl.envs.core import EnvError, Task
+from agentgym_rl.envs.explorable import Call, Explorable, Found
 from agentgym_rl.envs.hosts import LocalHost
-from agentgym_rl.envs.mcp import MCP
-from agentgym_rl.envs.mcp.tasks import Call
-from agentgym_rl.envs.tooluse.tool import FINISH
 from agentgym_rl.eval.practice import backward
 from agentgym_rl.eval.practice.asking import Asking, gathered
 from agentgym_rl.eval.practice.backward import WORDING, Idea, Made
 from agentgym_rl.eval.practice.exploration import Exploration, Explored
 from agentgym_rl.eval.practice.giveaways import words
-from agentgym_rl.eval.practice.replay import Differs, replay
+from agentgym_rl.eval.practice.replay import Differs, Replay
 from agentgym_rl.eval.practice.spending import Spending
 from agentgym_rl.rollout.journal import Entry, Journal
-from agentgym_rl.rollout.loop import close
 from agentgym_rl.rollout.policies import Policy
 from agentgym_rl.rollout.runner import PATIENCE, Job, episodes_of, failures, run_jobs
 
 T = TypeVar("T")
 R = TypeVar("R")
 
-ENV = MCP.name
 ROUND = 16
 """Episodes that are told of the same known tasks."""
 FLAT_ROUNDS = 2
@@ -65,14 +62,16 @@ class Candidate:
     @property
     def marks(self) -> frozenset[str]:
         """See :func:`_marks`."""
-        return _marks(self.idea.instruction, [(call.name, call.arguments) for call in self.idea.of(self.calls)])
+        return _marks(self.idea.instruction, [call.call for call in self.idea.of(self.calls)])
 
 
 @dataclass(kw_only=True)
 class Explorer:
-    """Explores a server; the same call goes on where it was stopped, and asks nothing twice."""
+    """Explores an environment; the same call goes on where it was stopped, and asks nothing twice."""
 
     exploration: Exploration
+    world: Explorable
+    """A session for its fixed facts."""
     policy: Policy
     writer: Policy
     out: Path
@@ -92,14 +91,15 @@ class Explorer:
         with Journal.beside(self.out, asked.to_dict()) as self._journal, TemporaryDirectory() as folder:
             spending.restore(self._journal)
             self._spending, self._found, self._host = spending, Explored(), LocalHost()
-            self._known = {mark for task in asked.given for mark in _marks(task.instruction, task.plan)}
+            self._folder, self._files = Path(folder), itertools.count()
+            self._known = {mark for task in asked.given for mark in _marks(task.instruction, task.calls)}
             self._asking = Asking(
                 writer=self.writer, journal=self._journal, seed=f"{asked.seed}", concurrency=self.concurrency,
                 used=spending.used, counts=self._found.counts,
             )  # fmt: skip
             try:
                 while self._goes_on:
-                    await self._round(Path(folder))
+                    await self._round()
             finally:
                 spending.keep(self._journal)
                 await self._host.close()
@@ -116,57 +116,65 @@ class Explorer:
         unfinished = len(found.lines) < asked.tasks and found.counts["rollouts"] < asked.rollouts
         return unfinished and found.flat < FLAT_ROUNDS
 
-    async def _round(self, folder: Path) -> None:
+    async def _round(self) -> None:
         """Some episodes, and the tasks that come of them."""
         asked, found = self.exploration, self._found
         first, before = found.counts["rollouts"], len(found.lines)
         rollouts = range(first, min(first + ROUND, asked.rollouts))
-        file = folder / f"{first}.jsonl"
-        write_jsonl(file, [self._curious(rollout) for rollout in rollouts])
-        options = {**asked.rules.session_options(ENV), "tasks": str(file)}
-        episodes = await self._episodes(rollouts, options)
+        episodes = await self._episodes(rollouts)
         found.counts["rollouts"] += len(rollouts)
         found.uses.update(call.name for _, calls in episodes for call in calls)
         written = await self._each("episodes read", episodes, self._written)
         candidates = [each for ideas in written for each in ideas if self._passes(each)]
-        lines = await self._each("tasks done again", candidates, lambda each: self._again(each, options))
+        lines = await self._each("tasks done again", candidates, self._again)
         stood = [(each, line) for each, line in zip(candidates, lines, strict=True) if line is not None]
         exact = await self._each("tasks judged", [candidate for candidate, _ in stood], self._exact)
         for at, (candidate, line) in enumerate(stood):
             if exact[at] and self._new(candidate):
                 self._known |= candidate.marks
-                begins = {"setup": asked.setup} if asked.setup else {}
-                found.lines.append({**line, **begins, "split": asked.split(candidate.rollout)})
+                found.lines.append({**line, "split": asked.split(candidate.rollout)})
+                found.tools.append(frozenset(call.name for call in candidate.idea.of(candidate.calls)))
         found.flat = 0 if len(found.lines) > before else found.flat + 1
 
     def _curious(self, rollout: int) -> dict[str, Any]:
         """The task of an episode: to begin with a tool, and to do something new."""
-        asked, found = self.exploration, self._found
-        tools = sorted((tool.name for tool in asked.tools if tool is not FINISH), key=lambda name: found.uses[name])
+        asked, found, world = self.exploration, self._found, self.world
+        tools = sorted((tool.name for tool in world.probes), key=lambda name: found.uses[name])
         tool, split = tools[rollout % ROUND % len(tools)], asked.split(rollout)
         near = [
             line["instruction"]
-            for line in found.lines
-            if line["split"] == split and any(name == tool for name, _ in line["plan"])
+            for line, used in zip(found.lines, found.tools, strict=True)
+            if line["split"] == split and tool in used
         ]
         done = WORDING.done.format(instructions=" | ".join(near[-TOLD:])) if near else ""
-        return {
-            "instruction": WORDING.curious.format(tool=tool) + done, "check": {"answer": ""}, "setup": asked.setup,
-        }  # fmt: skip
+        told = (WORDING.curious_once if world.by_one_call else WORDING.curious).format(tool=tool) + done
+        own = world.line(Found(instruction=told))
+        return {"instruction": told, **own, **asked.begins(rollout, world.starts)}
 
-    async def _episodes(self, rollouts: range, options: Mapping[str, Any]) -> list[tuple[int, list[Made]]]:
+    def _options(self, lines: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+        """Those of sessions whose tasks are these lines."""
+        file = self._folder / f"{next(self._files)}.jsonl"
+        write_jsonl(file, lines)
+        return {**self.exploration.rules.session_options(self.exploration.env), "tasks": str(file)}
+
+    def _open(self, line: Mapping[str, Any]) -> Explorable:
+        env = self._host.open(self.exploration.env, self._options([line]))
+        assert isinstance(env, Explorable)
+        return env
+
+    async def _episodes(self, rollouts: range) -> list[tuple[int, list[Made]]]:
         """Number and calls of each episode that counts and made some."""
         asked, first = self.exploration, rollouts.start
-        jobs = [Job(Task(ENV, rollout - first), rollout) for rollout in rollouts]
+        options = self._options(map(self._curious, rollouts))
+        jobs = [Job(Task(asked.env, rollout - first), rollout) for rollout in rollouts]
         entries = await run_jobs(
             jobs, episodes_of(self.policy, asked.rules.of_env, used=self._spending.used), self._host,
             lambda _: options, journal=self._journal, concurrency=self.concurrency, patience=PATIENCE,
             progress=lambda done, total: self.progress("episodes", first + done, first + total),
         )  # fmt: skip
         failures(entries, asked.min_counted, self._journal)
-        style = asked.rules.settings.style.value
         made = [
-            (job.sample, backward.made(entry.episode, asked.tools, style))
+            (job.sample, backward.made(entry.episode, self.world))
             for job, entry in zip(jobs, entries, strict=True)
             if entry.counts and entry.episode is not None
         ]
@@ -174,9 +182,10 @@ class Explorer:
 
     async def _written(self, episode: tuple[int, list[Made]]) -> list[Candidate]:
         """The tasks that the writer has for an episode."""
-        (rollout, calls), asked = episode, self.exploration
+        (rollout, calls), world = episode, self.world
         ideas = await self._asking.readable(
-            f"backward {rollout}", backward.question(calls, asked.tools, asked.ideas),
+            f"backward {rollout}",
+            backward.question(calls, world.probes, self.exploration.ideas, world.by_one_call),
             lambda answer: backward.read(answer, len(calls)), WORDING.again,
         )  # fmt: skip
         return [Candidate(rollout, number, idea, calls) for number, idea in enumerate(ideas or ())]
@@ -186,7 +195,9 @@ class Explorer:
         asked, counts, said = self.exploration, self._found.counts, candidate.idea.instruction
         counts["ideas"] += 1
         fault = "too many" if candidate.number >= asked.ideas else ""
-        fault = fault or backward.fault(candidate.idea, [tool.name for tool in asked.tools])
+        fault = fault or backward.fault(
+            candidate.idea, [tool.name for tool in self.world.probes], self.world.by_one_call
+        )
         if not fault and (asked.giveaways.of_goal(said) or asked.giveaways.of_answer(said)):
             fault = "of a task that there is"
         if fault:
@@ -199,38 +210,36 @@ class Explorer:
         self._found.counts["twice"] += twice
         return not twice
 
-    async def _again(self, candidate: Candidate, options: Mapping[str, Any]) -> dict[str, Any] | None:
+    async def _again(self, candidate: Candidate) -> dict[str, Any] | None:
         """The line of a task, where it can be done again."""
         kept = self._journal.entries.get(f"replay {candidate.key}")
-        retries = self.exploration.rules.settings.retries
-        facts = kept.facts if kept else await self._replayed(candidate, options, retries)
+        facts = kept.facts if kept else await self._replayed(candidate, self.exploration.rules.settings.retries)
         line: dict[str, Any] | None = facts["line"]
         if line is None:
             self._found.counts[facts["fault"]] += 1
         return line
 
-    async def _replayed(self, candidate: Candidate, options: Mapping[str, Any], retries: int) -> dict[str, Any]:
-        """The line, or why there is none; kept unless the server failed."""
-        settings = self.exploration.rules.of_env(ENV)
-        env = self._host.open(ENV, options)
-        assert isinstance(env, MCP)
+    async def _replayed(self, candidate: Candidate, retries: int) -> dict[str, Any]:
+        """The line, or why there is none; kept unless the environment failed."""
+        asked = self.exploration
+        replay = Replay(
+            world=self.world, open=self._open, begins=asked.begins(candidate.rollout, self.world.starts),
+            calls=candidate.calls, settings=asked.rules.of_env(asked.env),
+        )  # fmt: skip
         try:
-            line = await replay(env, Task(ENV, 0), candidate.idea, candidate.calls, settings)
-            facts: dict[str, Any] = {"line": line, "fault": ""}
+            facts: dict[str, Any] = {"line": await replay.line(candidate.idea), "fault": ""}
         except Differs as difference:
             facts = {"line": None, "fault": str(difference)}
         except EnvError:
             if retries:
-                return await self._replayed(candidate, options, retries - 1)
+                return await self._replayed(candidate, retries - 1)
             return {"line": None, "fault": "failed on replay"}
-        finally:
-            await close(env, settings.step_seconds)
         self._journal.add(f"replay {candidate.key}", Entry(facts=facts))
         return facts
 
     async def _exact(self, candidate: Candidate) -> bool:
         """Whether the writer, who does not know that it wrote it, finds that the instruction asks for what was done."""
-        question = backward.judgement(candidate.idea, candidate.calls, self.exploration.tools)
+        question = backward.judgement(candidate.idea, candidate.calls, self.world.probes)
         exact = await self._asking.readable(f"judge {candidate.key}", question, backward.read_judgement, WORDING.again)
         self._found.counts["not exact"] += exact is False
         return bool(exact)
@@ -263,6 +272,6 @@ class Explorer:
 
 def _marks(instruction: str, plan: Iterable[Call]) -> frozenset[str]:
     """What tells a task from others: the words of its instruction, and its calls."""
-    calls = [[name, arguments] for name, arguments in plan if name != FINISH.name]
+    calls = [[name, arguments] for name, arguments in plan]
     way = [json.dumps(calls, sort_keys=True)] if calls else []
     return frozenset([" ".join(sorted(words(instruction))), *way])

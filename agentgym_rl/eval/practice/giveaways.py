@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from agentgym_rl.envs.core import EnvError, Task, TextEnv
@@ -29,7 +29,12 @@ class Giveaways:
     @classmethod
     def of(cls, tasks: Iterable[tuple[TextEnv, Task]]) -> Giveaways:
         """Those of tasks, each with a session that knows it."""
-        known = [(env.goal(task), _solution(env, task)) for env, task in tasks]
+        return cls.told((env.goal(task), solution_of(env, task)) for env, task in tasks)
+
+    @classmethod
+    def told(cls, tasks: Iterable[tuple[str, Sequence[str]]]) -> Giveaways:
+        """Those of goals, each with the commands of its oracle; none where there is no oracle."""
+        known = [(goal, tuple(solution)) for goal, solution in tasks]
         goals = {words(goal) for goal, _ in known}
         letters = Counter(map(_letters, goals))
         solutions = {solution for _, solution in known if solution}
@@ -61,7 +66,8 @@ def _letters(found: frozenset[str]) -> frozenset[str]:
     return frozenset(word for word in found if word.isalpha())
 
 
-def _solution(env: TextEnv, task: Task) -> tuple[str, ...]:
+def solution_of(env: TextEnv, task: Task) -> tuple[str, ...]:
+    """The commands of the oracle; none where there is none."""
     try:
         return tuple(env.oracle(task))
     except EnvError:

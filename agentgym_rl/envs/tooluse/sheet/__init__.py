@@ -21,6 +21,7 @@ class Sheet(ToolEnv[Book]):
         style: wording of instruction and observations.
         official: AgentGym's ``sheet.jsonl``; ``test`` then holds its tasks.
         workbook: the Excel file these tasks start with, AgentGym's ``Test Sheet-For Copy.xlsx``.
+        tasks: a file of tasks that take the place of these, :mod:`agentgym_rl.envs.tooluse.written`.
 
     Raises:
         ValueError: only one of the two paths is given, or a file is malformed.
@@ -28,11 +29,17 @@ class Sheet(ToolEnv[Book]):
 
     name = "sheet"
 
-    def __init__(self, style: Style = "agentgym", official: str | None = None, workbook: str | None = None) -> None:
+    def __init__(
+        self,
+        style: Style = "agentgym",
+        official: str | None = None,
+        workbook: str | None = None,
+        tasks: str | None = None,
+    ) -> None:
         if (official is None) != (workbook is None):
             raise ValueError("sheet's options official (sheet.jsonl) and workbook (.xlsx) go together: give both")
-        tasks = TASKS if official is None or workbook is None else OfficialTasks.read(official, workbook, TASKS)
-        super().__init__(style, SheetDraft, tasks)
+        own = TASKS if official is None or workbook is None else OfficialTasks.read(official, workbook, TASKS)
+        super().__init__(style, SheetDraft, own, tasks)
 
     async def _step(self, action: str) -> Step:
         name, _, arguments = action.partition("with Action Input:")

@@ -20,6 +20,7 @@ class Todo(ToolEnv[Session]):
         style: wording of instruction and observations.
         official: AgentGym's ``todo.jsonl``, which then replaces the generated tasks.
         projects: AgentGym's ``projects.json``, the account these tasks start with.
+        tasks: a file of tasks that take the place of these, :mod:`agentgym_rl.envs.tooluse.written`.
 
     Raises:
         ValueError: only one of the two paths is given, or a file is malformed.
@@ -27,8 +28,14 @@ class Todo(ToolEnv[Session]):
 
     name = "todo"
 
-    def __init__(self, style: Style = "agentgym", official: str | None = None, projects: str | None = None) -> None:
+    def __init__(
+        self,
+        style: Style = "agentgym",
+        official: str | None = None,
+        projects: str | None = None,
+        tasks: str | None = None,
+    ) -> None:
         if (official is None) != (projects is None):
             raise ValueError("todo's options official (todo.jsonl) and projects (projects.json) go together: give both")
-        tasks = TASKS if official is None or projects is None else OfficialTasks.read(official, projects)
-        super().__init__(style, TodoDraft, tasks)
+        own = TASKS if official is None or projects is None else OfficialTasks.read(official, projects)
+        super().__init__(style, TodoDraft, own, tasks)

@@ -15,9 +15,13 @@ class Weather(ToolEnv[Visitor]):
 
     Args:
         style: wording of instruction and observations.
+        tasks: a file of tasks that take the place of these, :mod:`agentgym_rl.envs.tooluse.written`.
+
+    Raises:
+        ValueError: the file is malformed.
     """
 
     name = "weather"
 
-    def __init__(self, style: Style = "agentgym") -> None:
-        super().__init__(style, WeatherDraft, TASKS)
+    def __init__(self, style: Style = "agentgym", tasks: str | None = None) -> None:
+        super().__init__(style, WeatherDraft, TASKS, tasks)
