@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def command(
-    env: Annotated[str, typer.Argument(metavar="ENV", help="Environment to explore, such as todo or mcp.")],
+    env: common.EnvName,
     arguments: Annotated[
         list[str] | None,
         typer.Argument(metavar="KEY=VALUE...", help="policy=, writer=, out= and any of the keys above."),

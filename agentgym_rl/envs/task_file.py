@@ -1,4 +1,10 @@
-"""Files of tasks that were written or found: JSON lines, whose number, from 0, is the task's index."""
+"""Files of tasks that were written or found: JSON lines, whose number, from 0, is the task's index.
+
+The option ``tasks`` of an environment takes one; its tasks take the place of the environment's own. The keys are those
+of a file for MCP, without checks in Python, and ``start``, the index of the built-in task as which a task begins: with
+its account, workbook, date or database; left out, it is the first. What is found begins as tasks of its split do.
+SQLGym's lines have ``query``, the gold one, in place of ``check``, ``plan`` and ``setup``.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

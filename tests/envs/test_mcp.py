@@ -27,8 +27,8 @@ from agentgym_rl.envs.core import (
 )
 from agentgym_rl.envs.formats import opening, reader, write
 from agentgym_rl.envs.task_file import read_tasks
-from agentgym_rl.envs.tooluse.written import Outcome, task_of
 from agentgym_rl.envs.tools import to_call
+from agentgym_rl.envs.tooluse.written import Outcome, task_of
 from agentgym_rl.rollout.policies.scripted import Oracle
 from agentgym_rl.rollout.settings import RolloutSettings
 

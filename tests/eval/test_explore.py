@@ -127,7 +127,7 @@ def test_what_happened_becomes_tasks_that_are_solved(url):
 
 def test_a_judge_reads_what_was_done_and_nothing_of_the_writer(url):
     server = Scripted([COUNT, KEEP], judge=lambda asked: EXACT.replace("true", str("n0" in asked).lower()))
-    done = explore(server, url)
+    done = explore(server, url, "concurrency=1")
     assert done.exit_code == 0, done.output
     assert "3 not exact" not in done.stdout and len(written()) == 2, done.stdout
     question, change = server.asked("judge")[:2]
@@ -370,7 +370,7 @@ def test_what_is_missing_or_not_explored_is_said(url):
         done = CliRunner().invoke(app, ["explore", *given])
         assert done.exit_code == 2 and says in done.stderr, done.output
     done = CliRunner().invoke(app, ["explore", "maze", *words("openai:m@http://127.0.0.1:9/v1", url)[1:]])
-    assert done.exit_code == 2 and "maze cannot be explored: it takes no file of tasks; give one of academia, mcp, movie, sheet, sqlgym, todo, weather" in done.stderr
+    assert done.exit_code == 2 and "maze cannot be explored: it takes no file of tasks; give one of" in done.stderr
 
 
 def test_help_names_every_key():

@@ -1,7 +1,11 @@
-"""Tasks for an environment that has none: curious episodes, tasks written backwards, done again and judged.
+"""Tasks for an environment that has none, after Learn-by-interact (arXiv 2501.10893) and CuES (arXiv 2512.01311).
 
-After Learn-by-interact (arXiv 2501.10893) and CuES (arXiv 2512.01311); see :mod:`.backward`. Curiosity is told: an
-explorer begins with one of the tools that were used least, and reads which tasks are known.
+The policy plays without a task: it begins with one of the tools that were used least, and reads which tasks are known.
+The writer says backwards what a person could have asked for. A task counts only if
+
+* its calls, in a fresh session, give the same results and full reward, and doing nothing gives none;
+* its words and its calls are no other task's, nor those of the option ``tasks``, which nobody reads;
+* it names neither tool nor answer, and the writer, asked anew, finds that it asks for exactly what was done.
 """
 
 from __future__ import annotations

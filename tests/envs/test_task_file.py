@@ -1,0 +1,101 @@
+"""Files of tasks for environments that have tasks of their own."""
+
+import asyncio
+import json
+
+import pytest
+
+from agentgym_rl.envs import Task, make
+from agentgym_rl.envs.core import EnvFault, TaskNotFound
+
+TODO = {"instruction": "How many projects are there?", "start": 1405, "split": "test", "check": {"answer": 4}}
+SQL = {"instruction": "How many tables are there?", "start": 20005, "query": "SELECT count(*) FROM sqlite_master"}
+FINISH = 'finish with Action Input: {"answer": "done"}'
+
+
+@pytest.fixture
+def opened(tmp_path):
+    """Makes an environment whose tasks are these."""
+
+    def make_it(env, *tasks, **options):
+        path = tmp_path / "tasks.jsonl"
+        path.write_text("".join(f"{json.dumps(task)}\n" for task in tasks))
+        return make(env, tasks=str(path), **options)
+
+    return make_it
+
+
+def rewards(env, index, *commands):
+    async def episode():
+        await env.reset(Task(env.name, index))
+        return [(await env.step(command)).reward for command in commands]
+
+    return asyncio.run(episode())
+
+
+def project_of(index):
+    """The id of the first project of a task's account."""
+    plan = make("todo")._tasks.problem(index).start().get_projects()
+    return plan[0]["id"], plan[0]["is_favorite"]
+
+
+def test_a_task_begins_as_another_does_and_is_checked_by_an_answer(opened):
+    env = opened("todo", TODO, {**TODO, "start": 1000})
+    own = make("todo")
+    assert env.spec.splits == {"train": (), "test": (0, 1)} and env.difficulty(Task("todo", 0)) == "written"
+    assert env.goal(Task("todo", 0)) == f"{TODO['instruction']} ({own._tasks.problem(1405).context})"
+    assert env.goal(Task("todo", 0)) != env.goal(Task("todo", 1)), "an account each"
+    answers = [f"finish with Action Input: {json.dumps({'answer': answer})}" for answer in (4, 5)]
+    assert [rewards(env, 0, answer) for answer in answers] == [[1.0], [0.0]]
+
+
+def test_a_change_is_checked_by_what_a_call_gives(opened):
+    project, favorite = project_of(1405)
+    change = ["update_project", {"project_id": project, "is_favorite": str(not favorite)}]
+    rows = make("todo")._tasks.problem(1405).start().get_projects()
+    rows[0]["is_favorite"] = not favorite
+    check = {"state": {"tool": "get_projects"}, "equals": rows}
+    task = {**TODO, "check": check, "plan": [change, ["finish", {"answer": "done"}]]}
+    env = opened("todo", task, {**task, "setup": [change], "plan": []})
+    assert rewards(env, 0, *env.oracle(Task("todo", 0))) == [0.0, 1.0]
+    assert rewards(env, 0, FINISH) == [0.0]
+    assert rewards(env, 1, FINISH) == [1.0], "a setup comes first"
+
+
+def test_a_setup_that_fails_is_no_fault_of_the_agent(opened):
+    env = opened("todo", {**TODO, "setup": [["get_tasks", {"project_id": "none"}]]})
+    with pytest.raises(EnvFault, match="todo_0: its setup, get_tasks, failed: project 'none' does not exist"):
+        rewards(env, 0)
+
+
+def test_a_question_about_a_database(opened):
+    env = opened("sqlgym", SQL, {**SQL, "start": 20000})
+    task = Task("sqlgym", 0)
+    assert env.spec.splits == {"train": (0, 1), "test": ()} and SQL["instruction"] in env.goal(task)
+    assert env.goal(task).split(":")[0] == make("sqlgym").goal(Task("sqlgym", 20005)).split(":")[0]
+    assert rewards(env, 0, *env.oracle(task)) == [1.0]
+    assert rewards(env, 0, "SELECT 0") == [0.0]
+
+
+@pytest.mark.parametrize(
+    ("env", "task", "says"),
+    [
+        ("todo", {**TODO, "start": 7}, r"tasks.jsonl:1: start is 7, but todo has no such task; give one like 1000"),
+        ("todo", {**TODO, "start": "1405"}, "start should be the index of a task, not '1405'"),
+        ("todo", {**TODO, "check": {"python": "a.py:b"}}, "check should have one of answer, state"),
+        ("weather", {**TODO, "start": 1000, "setup": [["fly", {}]]}, "weather has no tool 'fly'; it has get_user"),
+        ("todo", {**TODO, "check": {"state": {"tool": "x"}, "equals": 1}}, "todo has no tool 'x'"),
+        ("sqlgym", {**SQL, "start": 7}, "start is 7, but sqlgym has no such task; give one like 20000"),
+        ("sqlgym", {**SQL, "query": " "}, "query should be the text of a query that answers"),
+        ("sqlgym", {**SQL, "check": {"answer": 1}}, "unknown key 'check'; the keys are difficulty, instruction, query"),
+    ],
+)
+def test_malformed_tasks_are_one_line(opened, env, task, says):
+    with pytest.raises(ValueError, match=says):
+        opened(env, task)
+
+
+def test_there_are_no_others(opened):
+    for env, task in (("academia", {**TODO, "start": 1000}), ("sqlgym", SQL)):
+        with pytest.raises(TaskNotFound, match=f"{env} has no task 1: valid are 0 to 0"):
+            opened(env, task).goal(Task(env, 1))
