@@ -1,7 +1,10 @@
 """Environments with tasks of their own are explored, too; a scripted explorer and writer behind an API."""
 
 import json
+import os
 import re
+import signal
+import subprocess
 import sys
 from pathlib import Path
 from random import Random
@@ -25,7 +28,6 @@ LOOK = {
     "sqlgym": "SELECT 1",
 }
 """The last call of an explorer, by environment."""
-TOOLS = tuple(LOOK)[:-1]
 
 
 @pytest.fixture(autouse=True)
@@ -91,7 +93,7 @@ def written(file="tasks.jsonl"):
     return [json.loads(line) for line in Path(file).read_text().splitlines()]
 
 
-@pytest.mark.parametrize("env", TOOLS)
+@pytest.mark.parametrize("env", ["todo", "weather", "movie", "academia"])
 def test_questions_are_found_and_can_be_played(env):
     done = explore(env, Oracles(env, question))
     assert done.exit_code == 0, done.output
@@ -145,7 +147,7 @@ def test_a_query_becomes_a_question():
 
 
 def test_what_was_paid_for_is_not_asked_again():
-    """A cap ends it at the second question to the writer; the same command with a greater one goes on and writes what one without a cap writes."""
+    """A cap ends it at the second question to the writer; with a greater one it goes on, and writes the same."""
     server, splits = Oracles("todo", question, ("train",) * 3), ["rollouts=3", "test=0", "concurrency=1"]
     turns = sum(len(made) + 1 for made in server.made)
     capped = explore("todo", server, *splits, "price=1000,1000", f"max_cost={0.012 * (turns + 0.5)}")
@@ -156,6 +158,33 @@ def test_what_was_paid_for_is_not_asked_again():
     assert explore("todo", straight, *splits, "out=straight.jsonl").exit_code == 0
     assert len(server.requests) == len(straight.requests)
     assert written() == written("straight.jsonl") and written()
+
+
+@pytest.mark.slow
+def test_ctrl_c_keeps_what_was_done():
+    """It comes while a question of the judge waits for its answer."""
+    server = Oracles("todo", question)
+    with serving(server) as name:
+        keys = ["rollouts=1", "retries=0", "max_turns=20", "out=tasks.jsonl"]
+        given = ["explore", "todo", f"policy={name}", f"writer={name}", *keys]
+        code = f"from agentgym_rl.cli import app; app({given!r})"
+        process = subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.PIPE, text=True)
+        answer = server.say
+
+        def interrupting(messages):
+            if messages[0]["content"].startswith("These tools are"):
+                os.kill(process.pid, signal.SIGINT)
+                process.wait(10)
+                server.say = answer
+            return answer(messages)
+
+        server.say = interrupting
+        said = process.communicate(timeout=120)[1]
+        assert process.returncode == 130 and "The same command goes on where this one stopped" in said
+        before = len(server.requests)
+        done = CliRunner().invoke(app, given)
+    assert done.exit_code == 0 and len(written()) == 1, done.output
+    assert len(server.requests) == before + 1, "only the judge is asked again"
 
 
 def test_tasks_that_there_are_are_not_written_again():
