@@ -49,6 +49,6 @@ async def run_in_training(
     """
     env = opened(make_env, task)
     work = assignment(env, task, turn_limit(env, settings, max_turns), sample, preface)
-    chat, found = partial(TokenChat, **model, thinking=settings.thinking), Harness.of(harness)
-    async with places.get().setdefault(found.concurrency, asyncio.Semaphore(found.concurrency)):
-        return await run_harness(found, work, settings, gateways.get(), chat)
+    chat, program = partial(TokenChat, **model, thinking=settings.thinking), Harness.of(harness)
+    async with places.get().setdefault(program.concurrency, asyncio.Semaphore(program.concurrency)):
+        return await run_harness(program, work, settings, gateways.get(), chat)
