@@ -64,12 +64,12 @@ def rows(settings: Sequence[Played]) -> list[Played]:
 def setting_charts(settings: Sequence[Played], axes: Sequence[str]) -> Iterator[tuple[Measure, Chart]]:
     """A chart for each knob that moves of each environment, the same against every axis of the page."""
     for env in dict.fromkeys(each.env for each in settings):
-        own = [each for each in settings if each.env == env and each.episodes]
-        for knob in dict.fromkeys(knob for each in own for knob in each.knobs):
-            values = sorted({each.knobs[knob] for each in own}, key=lambda value: (isinstance(value, str), value))
+        of_env = [each for each in settings if each.env == env and each.episodes]
+        for knob in dict.fromkeys(knob for each in of_env for knob in each.knobs):
+            values = sorted({each.knobs[knob] for each in of_env}, key=lambda value: (isinstance(value, str), value))
             if len(values) < 2:
                 continue
-            placed = [*zip(_places([values.index(each.knobs[knob]) for each in own]), own, strict=True)]
+            placed = [*zip(_places([values.index(each.knobs[knob]) for each in of_env]), of_env, strict=True)]
             lines = [
                 Line(
                     label, colour, {axis: [x for x, _ in shown] for axis in axes},
@@ -89,11 +89,11 @@ def setting_charts(settings: Sequence[Played], axes: Sequence[str]) -> Iterator[
 def _places(places: Sequence[int]) -> list[float]:
     """Those at the same place, side by side."""
     number, done = Counter(places), Counter[int]()
-    found = []
+    spread = []
     for place in places:
         done[place] += 1
-        found.append(round(place + 0.7 * (done[place] / (number[place] + 1) - 0.5), 3))
-    return found
+        spread.append(round(place + 0.7 * (done[place] / (number[place] + 1) - 0.5), 3))
+    return spread
 
 
 def _says(each: Played) -> str:
