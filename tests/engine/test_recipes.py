@@ -81,7 +81,7 @@ def test_one_word_swaps_the_algorithm_and_nothing_that_is_shared(name):
         except RecipeError as error:
             lacks = (
                 "behaviour cloning needs dem|algorithm=bc needs cloning.epochs of at least 1|"
-                r"algorithm=(dpo|early_experience|exit|istar) needs whole conversations; "
+                r"algorithm=(dpo|early_experience|exit|istar) needs whole conversations[;,] "
             )
             assert re.match(lacks, str(error))
             continue
