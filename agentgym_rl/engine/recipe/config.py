@@ -420,7 +420,7 @@ class BudgetConfig:
 
 @dataclass(kw_only=True)
 class WriterConfig:
-    """Who writes texts for an algorithm that asks for some."""
+    """Who writes texts for an algorithm or a mixture that asks for some."""
 
     policy: str | None = None
     """A language model as ``eval`` names it: ``openai:<model>@<url>``, or a folder, hub id or run, which transformers
