@@ -143,6 +143,9 @@ class Inspo(GRPO):
             for env in sorted({group[0].episode.env for group in met.values()}):
                 self.population.prune(env, self.config.min_uses, self.config.drop)
                 self.propose(run, number, env)
+        if number == self.units:
+            for line in self.population.told():
+                run.say(line)
 
     def observe(self, group: Sequence[Rollout]) -> None:
         """Take in a group, and one of its failures."""

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from statistics import median
 from typing import Any
@@ -99,6 +99,13 @@ class Population:
     def join(self, env: str, text: str) -> None:
         """Add one with the median weight."""
         self.add(env, text, median(each.weight for each in self.of(env)))
+
+    def told(self) -> Iterator[str]:
+        """A line for each instruction."""
+        for env in sorted({each.env for each in self.known}):
+            for each, chance in zip(self.of(env), self.chances(env), strict=True):
+                read = f"{each.uses} groups, reward {each.reward:.2f}"
+                yield f"{env}: {chance:.1%} of the draws, {read}: {each.text or '(its own instruction alone)'}"
 
     def state(self) -> dict[str, Any]:
         """JSON types."""

@@ -101,6 +101,20 @@ def test_the_weights_order_the_instructions():
     assert shares["Harmful."] == pytest.approx(share, abs=0.01) and shares["Bad."] == pytest.approx(share, abs=0.01)
 
 
+def test_the_last_step_tells_how_often_each_is_drawn():
+    run, config = FixedPolicy(), InspoConfig(instructions={"maze": ["Good.", ""]}, **KEYS | {"steps": 2})
+    algorithm = Inspo(config)
+    algorithm.unit(run, 1)
+    assert run.said == []
+    algorithm.unit(run, 2)
+    chance, _ = algorithm.population.chances("maze")
+    good, own = algorithm.population.known
+    assert run.said == [
+        f"maze: {chance:.1%} of the draws, {good.uses} groups, reward {good.reward:.2f}: Good.",
+        f"maze: {1 - chance:.1%} of the draws, {own.uses} groups, reward {own.reward:.2f}: (its own instruction alone)",
+    ]
+
+
 def test_a_hard_environment_blames_no_instruction():
     population = Population(tau=0.1, eta=0.2, floor=0.05)
     for env in ("easy", "hard"):
