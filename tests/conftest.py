@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from hooks import (  # noqa: F401
+    pytest_collection_finish,
     pytest_collection_modifyitems,
     pytest_runtest_setup,
     pytest_terminal_summary,

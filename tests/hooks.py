@@ -3,6 +3,7 @@ end."""
 
 from __future__ import annotations
 
+import gc
 import os
 import re
 import shutil
@@ -27,6 +28,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if "chromium" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.browser)
         item.add_marker(pytest.mark.xdist_group(group(item)))
+
+
+def pytest_collection_finish() -> None:
+    """The collector of garbage need not look at what was imported, again and again."""
+    gc.collect()
+    gc.freeze()
 
 
 def group(item: pytest.Item) -> str:

@@ -170,6 +170,7 @@ def test_play_stops_at_the_turn_limit():
     assert "no turns left after 2 turns" in result.stdout
 
 
+@pytest.mark.slow
 def test_check_passes_and_fails():
     result = run("check", "counter", "--n", 2, "--style", "compact")
     assert result.exit_code == 0, result.output
@@ -303,6 +304,7 @@ def test_a_misspelt_option_is_typers_to_name():
     assert result.exit_code == 2 and "--recipes" in result.stderr
 
 
+@pytest.mark.slow
 def test_machines_read_json(tmp_path):
     """What --json prints is JSON and nothing else, and says what the tables say."""
     envs = {env["name"]: env for env in json.loads(run("envs", "--json").stdout)}

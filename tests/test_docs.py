@@ -198,6 +198,7 @@ def said(folder: Path) -> str:
     return "\0".join(texts)
 
 
+@pytest.mark.slow
 def test_messages_are_those_of_the_code():
     """What a message of the troubleshooting page says in words of its own, without examples of names and numbers."""
     texts = said(ROOT / "agentgym_rl")

@@ -354,6 +354,7 @@ def test_an_engine_of_the_command_line_changes_no_settings_and_is_told(tmp_path)
     assert "1 of 1 rows were made with engine=one_gpu." in list(pages.notes("pretrained", rows))
 
 
+@pytest.mark.slow
 def test_only_the_stale_rows_that_are_asked_for_are_run_again(tmp_path, monkeypatch):
     def of(seed, **more):
         return {"arm": "bc", "seed": seed, "settings": evidence.settings(composed_of(seed)), **more}
@@ -400,6 +401,7 @@ def test_pages_and_raw_results_in_the_repository_are_of_its_settings(name):
             assert row["settings"] == evidence.settings(config)
 
 
+@pytest.mark.slow
 def test_an_arm_begins_with_the_weights_of_another(tmp_path, monkeypatch):
     """They are made once, and where they lie is no part of its settings."""
     study, made = STUDIES["early_experience"], []
@@ -415,6 +417,7 @@ def test_an_arm_begins_with_the_weights_of_another(tmp_path, monkeypatch):
     assert evidence.settings(ours) == evidence.settings(others)
 
 
+@pytest.mark.slow
 def test_hindsight_has_as_many_episodes_and_at_most_the_updates_of_its_control():
     arms = ("evol", "evol_long", "hindsight")
     assert {episodes_of("hindsight", arm) for arm in arms} == {960}
@@ -423,6 +426,7 @@ def test_hindsight_has_as_many_episodes_and_at_most_the_updates_of_its_control()
     assert (ours.lr, ours.mini_batch_trajectories) == (twice.lr, twice.mini_batch_trajectories)
 
 
+@pytest.mark.slow
 def test_early_experience_makes_as_many_updates_as_cloning():
     bc, early = (composed("early_experience", arm) for arm in ("bc", "early"))
     assert early.cloning.epochs + early.algorithm.epochs == bc.cloning.epochs

@@ -49,6 +49,7 @@ def test_a_file_is_checked(monkeypatch):
     assert run("tasks", "./house.py:House", "--n", "1", "--json").exit_code == 0
 
 
+@pytest.mark.slow
 def test_files_are_trained_with():
     for kind, name in (("env", "house"), ("algorithm", "last_turn"), ("curriculum", "slow")):
         run("new", kind, name)

@@ -106,6 +106,7 @@ def test_every_side_asks_the_same_of_the_same_worlds(model):
         assert found == sorted(tuple(request.prompt_ids) for own in asked for request in own)
 
 
+@pytest.mark.slow
 def test_rounds_wait_for_the_slowest_world_and_ours_does_not(model):
     slow_at = (1, 2, 3)  # another episode is slow in each round
     played = [

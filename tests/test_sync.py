@@ -84,6 +84,7 @@ def test_the_starts_of_a_run_are_sorted_by_time(tmp_path):
     assert [(start.offline, start.uploaded) for start in found] == [(True, False), (False, False), (True, True)]
 
 
+@pytest.mark.slow
 def test_a_start_that_cannot_be_uploaded_is_named(folder, wandb_server):
     [start] = starts(folder)
     [file] = start.folder.glob("run-*.wandb")

@@ -14,11 +14,13 @@ def test_the_reward_reaches_both_turns_and_jumps_over_observations(estimate):
     assert returns == [[1, 1, 0, 0, 1], [0, 0, 0, 0, 0], [0.5, 0, 0.5, 0, 0]]
 
 
+@pytest.mark.slow
 def test_gamma_discounts_tokens_of_the_model_only(estimate):
     _, returns = estimate("reinforce_pp", [1.0, 1.0, 1.0], UIDS, "algorithm.gamma=0.5")
     assert returns == [[0.25, 0.5, 0, 0, 1], [0.125, 0, 0.25, 0.5, 1], [0.5, 0, 1, 0, 0]]
 
 
+@pytest.mark.slow
 def test_whitened_over_the_tokens_of_the_model(estimate):
     advantages, _ = estimate("reinforce_pp", [1.0, 0.0, 0.5], UIDS)
     tokens = [1.0] * 3 + [0.0] * 4 + [0.5] * 2  # three, four and two tokens the model wrote

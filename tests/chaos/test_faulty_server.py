@@ -52,6 +52,7 @@ def test_a_fault_is_no_failure_of_the_agent(server: Server, do: str, ending: End
     assert solved(server).success
 
 
+@pytest.mark.slow
 def test_a_crash_is_overcome_when_the_server_is_back(server: Server) -> None:
     server.tell("crash")
     assert not solved(server, 2).ending.counts

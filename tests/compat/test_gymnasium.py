@@ -102,6 +102,7 @@ def test_vector_environments():
     envs.close()
 
 
+@pytest.mark.slow
 def test_a_text_environment_of_gymnasium_keeps_our_contract(guess):
     report = check(guess)
     assert report.passed, [finding for finding in report.findings if finding.passed is False]

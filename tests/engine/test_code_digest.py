@@ -37,6 +37,7 @@ def test_comments_docstrings_and_layout_do_not_count(digest_of):
     assert digest_of(SOURCE) != digest_of(SOURCE.replace("key: int = 1", 'key: str = "1"'))
 
 
+@pytest.mark.slow
 def test_code_of_other_environments_does_not_count():
     assert digest.code(["maze"]) == digest.code(["maze"]) != digest.code(["textcraft"])
     assert digest.code(["maze", "textcraft"]) == digest.code(["textcraft", "maze"])

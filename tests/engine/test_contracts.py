@@ -731,6 +731,7 @@ def test_servers_take_a_response_once_where_none_is_aborted(monkeypatch, whole, 
     assert (made.output_kind.name, made.detokenize, made.max_tokens, made.temperature) == (kind, False, 3, 0.5)
 
 
+@pytest.mark.slow
 def test_weights_travel_over_shared_memory(tmp_path):
     """verl's own sender and receiver, between two threads, with the receiver as it is corrected here."""
     import asyncio

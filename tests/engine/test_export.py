@@ -134,6 +134,7 @@ def test_weights_can_be_rounded(run, tmp_path):
     assert AutoModelForCausalLM.from_pretrained(out).dtype == torch.bfloat16
 
 
+@pytest.mark.slow
 def test_an_exported_folder_plays_as_the_model_did(model, run, tmp_path):
     """Greedy, by the rules of the run, and with its prompt: the folder brings them."""
 

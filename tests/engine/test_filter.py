@@ -241,6 +241,7 @@ def test_rows_of_a_step_may_begin_in_different_ways(monkeypatch):
     assert list(batch["prefix"]) == [prefix, None, None] and list(batch["preface"]) == [None, "Up.", None]
 
 
+@pytest.mark.slow
 def test_only_algorithms_that_compare_episodes_have_the_key(toy_recipes):
     for algorithm in ("ppo", "reinforce_pp", "dpo"):
         with pytest.raises(RecipeError, match=r"algorithm\.groups is unknown"):

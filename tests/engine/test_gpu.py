@@ -255,6 +255,7 @@ def test_own_recipes_are_found_in_the_current_folder_and_where_they_are_said_to_
         load(["experiment=own"])
 
 
+@pytest.mark.slow
 def test_a_recipe_is_shown_where_no_engine_is_installed():
     program = (
         "import sys\n"

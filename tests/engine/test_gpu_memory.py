@@ -130,6 +130,7 @@ def test_what_is_chosen_for_one_gpu_fits_by_the_estimate(monkeypatch, gib, size,
     assert found.config.engine.micro_tokens >= config.model.context
 
 
+@pytest.mark.slow
 def test_a_choice_is_part_of_the_run_and_asks_no_gpu_twice(monkeypatch):
     """Another GPU, with another choice, does not go on with the run."""
     of = {}

@@ -54,6 +54,7 @@ def command(*arguments):
     return result.exit_code, result.output
 
 
+@pytest.mark.slow
 def test_jobs_one_after_the_other_then_their_comparison(runs, overrides, toy_recipes):
     code, output = command("-m", *overrides)
     assert code == 0, output
@@ -74,6 +75,7 @@ def test_show_lists_jobs_and_starts_none(runs, overrides, toy_recipes):
     assert "3 jobs" in output and output.count("new") == 3 and "seed=2" in output
 
 
+@pytest.mark.slow
 def test_a_failing_job_is_reported_and_the_others_go_on(runs, overrides):
     runs.troubles = {"n1": LaunchFailed("no such weights")}
     code, output = command("-m", *overrides)

@@ -199,6 +199,7 @@ def test_play_refuses_an_item_outside_the_world():
     assert "'counter' is not an item id" in refused("play", "counter")
 
 
+@pytest.mark.slow
 def test_a_mended_mistake_leaves_no_trace(toy_recipes, monkeypatch):
     """A run that was refused can be started with other settings in the same folder."""
     from rich.console import Console

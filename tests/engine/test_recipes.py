@@ -270,6 +270,7 @@ def test_values_and_keys_that_do_not_fit(overrides, says):
         preflight.check_config(Resolved(load(["experiment=smoke", *overrides.split()])))
 
 
+@pytest.mark.slow
 def test_an_environment_that_cannot_replay_is_refused_where_the_algorithm_does(toy_recipes, monkeypatch):
     spec = toy.Counter.spec.fget
     monkeypatch.setattr(toy.Counter, "spec", property(lambda env: replace(spec(env), replayable=False)))
@@ -450,6 +451,7 @@ def test_a_key_that_verl_has_not(key):
         verl_config(Resolved(load(["experiment=smoke", f"verl.{key}=1"])), "somewhere", Path("run"))
 
 
+@pytest.mark.slow
 def test_weights_travel_in_a_bucket_that_the_largest_tensor_fits_into(model):
     def bucket(largest, *overrides):
         settings = verl_config(Resolved(load(["experiment=smoke", *overrides])), "somewhere", Path("run"), largest)

@@ -313,6 +313,7 @@ def command(*overrides):
     return CliRunner().invoke(app, ["train", "experiment=counter", *overrides], env={"COLUMNS": "150"})
 
 
+@pytest.mark.slow
 def test_train_refuses_the_folder_of_another_run(toy_recipes):
     started(toy_recipes)
     result = command("seed=1", "cloning.lr=0.5")
@@ -346,6 +347,7 @@ def no_cluster(monkeypatch):
     monkeypatch.setattr("agentgym_rl.engine.verl.cluster.cluster", cluster)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("no_cluster")
 def test_a_run_that_was_not_to_resume_can_be_resumed(toy_recipes):
     """``run.resume`` says what may happen to a folder and is no part of the run in it."""
@@ -357,6 +359,7 @@ def test_a_run_that_was_not_to_resume_can_be_resumed(toy_recipes):
         train(Resolved(recipes.load(["experiment=counter"])), Console(quiet=True))
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("no_cluster")
 def test_what_a_run_prepares_is_prepared_once_and_alike(toy_recipes):
     files = ("demonstrations/counter.json", "model/model.safetensors", "model/tokenizer.json", "config.yaml")
@@ -377,6 +380,7 @@ def test_what_a_run_prepares_is_prepared_once_and_alike(toy_recipes):
     assert not (toy_recipes / "summary.json").exists() and not (toy_recipes / "state.json").exists()
 
 
+@pytest.mark.slow
 def test_a_finished_run_is_shown_again(toy_recipes):
     started(toy_recipes)
     score = {"success": 0.5, "ci95": [0.2, 0.8], "n": 4, "reward": 0.5, "turns": 2.0, "error_rate": 0.0}
@@ -655,6 +659,7 @@ def test_a_cluster_that_cannot_be_reached_is_not_tried_again(monkeypatch):
         _start(90.0, address="10.0.0.1:6379")
 
 
+@pytest.mark.slow
 def test_what_python_finds_at_the_end_is_in_the_engines_log(tmp_path):
     """A coroutine of the queue that still waits when the process exits; Python complains about it then."""
     script = """

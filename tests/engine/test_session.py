@@ -104,11 +104,13 @@ def test_other_runs_get_an_engine_of_their_own(engine, overrides):
     assert engine.open == 0 and len(engine.launched) == 3
 
 
+@pytest.mark.slow
 def test_another_model_is_another_engine(engine):
     with Session(several=True) as session:
         assert run(session) is not run(session, model="elsewhere")
 
 
+@pytest.mark.slow
 def test_runs_with_a_critic_share_one_where_the_critic_is_the_same(engine):
     with Session(several=True) as session:
         first = run(session, "algorithm=ppo")

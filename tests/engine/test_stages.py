@@ -635,6 +635,7 @@ def test_validation_panels_are_played_each_round_and_test_panels_at_the_end(run)
     assert followed == [5, 8, 8], "the curve of the stage has a point for each round"
 
 
+@pytest.mark.slow
 def test_cloned_weights_are_shared_between_runs_that_differ_in_what_follows(run, tmp_path):
     cache = f"run.cache={tmp_path}/cache"
     first = run(*EVOLVE, cache, name="first")
@@ -650,6 +651,7 @@ def test_cloned_weights_are_shared_between_runs_that_differ_in_what_follows(run,
     assert not (tmp_path / "cache").exists()
 
 
+@pytest.mark.slow
 def test_what_cloned_weights_depend_on(toy_recipes):
     def of(*overrides, cloned=True):
         return digest(composed("experiment=counter", *overrides), cloned=cloned)

@@ -57,6 +57,7 @@ def sweep(toy_recipes):
     return ["experiment=counter", f"run.dir={toy_recipes}/${{name}}"]
 
 
+@pytest.mark.slow
 def test_jobs_are_composed_and_share_a_group(sweep, toy_recipes):
     found = jobs([*sweep, "name=n-${algorithm.name}-${seed}", "algorithm=grpo,agentevol", "seed=0,1"])
     assert [job.label for job in found] == [
@@ -71,6 +72,7 @@ def test_jobs_are_composed_and_share_a_group(sweep, toy_recipes):
     }
 
 
+@pytest.mark.slow
 def test_a_bad_job_is_named_before_anything_starts(sweep):
     with pytest.raises(
         RecipeError,
@@ -85,6 +87,7 @@ def test_a_bad_job_is_named_before_anything_starts(sweep):
         jobs([*sweep, "model=tiny,/no/such"])
 
 
+@pytest.mark.slow
 def test_jobs_that_would_share_a_folder(sweep):
     with pytest.raises(RecipeError) as caught:
         jobs([*sweep, "name=n-${seed}", "algorithm=grpo,ppo", "seed=0,1"])
@@ -96,10 +99,12 @@ def test_jobs_that_would_share_a_folder(sweep):
         jobs([*sweep, "env=none,textcraft"])
 
 
+@pytest.mark.slow
 def test_the_name_that_is_proposed_works(sweep):
     assert len(jobs([*sweep, "name=my-sweep-${algorithm.name}-${seed}", "algorithm=grpo,ppo", "seed=0,1"])) == 4
 
 
+@pytest.mark.slow
 def test_how_far_jobs_are(sweep, toy_recipes):
     overrides = [*sweep, "name=n${seed}", "seed=0,1,2"]
     for job in jobs(overrides)[:2]:
@@ -135,6 +140,7 @@ def test_a_job_is_the_run_of_its_own_command(sweep):
     assert replace(job.config, logger=replace(job.config.logger, group=None)) == alone
 
 
+@pytest.mark.slow
 def test_jobs_that_share_an_engine_follow_each_other(toy_recipes):
     swept = ["experiment=counter", "algorithm=grpo,ppo,rloo", "seed=1,2", "name=x-${algorithm.name}-${seed}",
              "run.dir=runs/${name}"]  # fmt: skip

@@ -88,6 +88,7 @@ texts.generate({questions}, "writer", progress=lambda done, total: os._exit(9) i
 """
 
 
+@pytest.mark.slow
 def test_a_unit_that_was_killed_asks_nothing_twice(tmp_path):
     server, file = ChatServer(answer), tmp_path / "j"
 
@@ -146,6 +147,7 @@ def test_what_is_withheld_is_empty_and_counted(tmp_path):
     assert metrics["generate/writer_unanswered"] == 1 and metrics["generate/writer_calls"] == 8
 
 
+@pytest.mark.slow
 def test_a_limit_on_the_cost_is_that_of_the_whole_run(tmp_path, toy_recipes):
     """Answers cost 12 each. What was spent in earlier units, and in a unit before a stop, counts."""
     server = ChatServer(answer)

@@ -109,6 +109,7 @@ def test_games_make_sense() -> None:
     assert set(rooms) == set(ROOMS)
 
 
+@pytest.mark.slow
 def test_splits_do_not_share_an_index_or_a_game() -> None:
     assert {split: len(SPLITS[split]) for split in SPLITS} == SIZE
     assert len({index for indices in SPLITS.values() for index in indices}) == sum(SIZE.values())

@@ -149,6 +149,7 @@ def test_impossible_command_says_why_and_changes_nothing(task, commands, reason)
     assert (step.reward, step.done) == (0, False)
 
 
+@pytest.mark.slow
 def test_every_listed_action_is_possible():
     for index in range(40):
         task = Task("babyai", index)

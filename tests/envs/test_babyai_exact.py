@@ -34,6 +34,7 @@ def play(env, task, *actions):
     return asyncio.run(walk(env, task, follow(actions)))
 
 
+@pytest.mark.slow
 def test_walks_are_the_servers_text(env):
     """Three of each level."""
     differing = []

@@ -93,6 +93,7 @@ def test_expert_solves_test_tasks():
         assert 0 < reward_of(env, task, env.oracle(task)) <= 1, task
 
 
+@pytest.mark.slow
 def test_expert_solves_training_tasks_of_many_levels():
     env = BabyAI("compact")
     for index in range(0, 800, 43):

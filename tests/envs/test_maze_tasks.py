@@ -47,6 +47,7 @@ def test_families_and_difficulties_are_balanced() -> None:
         assert set(kinds.values()) == {len(indices) // len(kinds)}
 
 
+@pytest.mark.slow
 def test_splits_do_not_share_an_index_or_a_layout() -> None:
     assert {split: len(SPLITS[split]) for split in SIZES} == SIZES
     assert len({index for indices in SPLITS.values() for index in indices}) == sum(map(len, SPLITS.values()))

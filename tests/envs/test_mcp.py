@@ -102,6 +102,7 @@ async def after(env, index, *commands):
         await env.close()
 
 
+@pytest.mark.slow
 def test_tools_keep_their_schemas(opened):
     tools = {tool.name: tool.schema["function"] for tool in opened().spec.tools}
     assert list(tools) == ["add_note", "notes", "process", "crash", "finish"]
@@ -189,6 +190,7 @@ def test_a_crash_and_a_hang_are_no_episodes(opened):
     asyncio.run(onwards())
 
 
+@pytest.mark.slow
 def test_sessions_behind_a_url_are_apart(opened, url):
     async def both():
         env, other = opened(server=url), opened(server=url)
@@ -212,6 +214,7 @@ def test_sessions_behind_a_url_are_apart(opened, url):
     assert '"a"' in seen and "milk" not in seen and "milk" not in afterwards
 
 
+@pytest.mark.slow
 def test_a_server_behind_a_url_that_ends_or_hangs(opened):
     async def ends(url):
         env = opened(server=url, start_timeout=5)
@@ -230,6 +233,7 @@ def test_a_server_behind_a_url_that_ends_or_hangs(opened):
         opened(server=f"http://127.0.0.1:{deaf.getsockname()[1]}/mcp", start_timeout=2)
 
 
+@pytest.mark.slow
 def test_a_crashed_episode_is_run_again_and_does_not_count(opened):
     crashing = {**KEEP, "plan": [["crash", {}], ["finish", {"answer": ""}]]}
     settings = RolloutSettings(retries=1)
@@ -382,11 +386,13 @@ def test_an_environment_is_solved_through_its_tools(name):
     assert (last["reward"], last["terminated"]) == (1.0, True) and not any(step.is_error for step in steps)
 
 
+@pytest.mark.slow
 def test_a_server_with_a_tool_named_finish_is_refused(opened):
     with pytest.raises(ValueError, match="has a tool 'finish', the name of what ends an episode"):
         opened(server=shlex.join(served("todo")), variables=dict(os.environ))
 
 
+@pytest.mark.slow
 def test_what_cannot_be_served_as_tools(toys):
     several = CliRunner().invoke(app, ["serve", "todo", "sheet", "--protocol", "mcp"])
     assert several.exit_code == 2 and "serves one environment, got todo, sheet" in several.output

@@ -324,6 +324,7 @@ def test_panels_that_cannot_be_public(toys, options, said):
     assert told.exit_code == 2 and said in " ".join(told.output.replace("│", " ").split())
 
 
+@pytest.mark.slow
 def test_long_splits_are_listed_in_parts():
     with serving("weather") as address:
         tasks = httpx.post(f"http://{address}/weather/tasks", json={"split": "train_variants"}, timeout=60).json()[

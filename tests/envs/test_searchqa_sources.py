@@ -140,6 +140,7 @@ def test_passages_are_read_where_they_lie(corpus: tuple[Path, Path]) -> None:
         contents(3)
 
 
+@pytest.mark.slow
 def test_the_articles_as_a_corpus_answer_like_the_built_in_ones(tmp_path: Path) -> None:
     path = tmp_path / "articles.jsonl"
     written = articles.write(path)

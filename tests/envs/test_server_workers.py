@@ -93,6 +93,7 @@ def test_a_worker_that_dies_is_replaced_and_only_its_sessions_are_lost(toys):
         assert len(_children(process.pid)) == 2 and process.poll() is None
 
 
+@pytest.mark.slow
 def test_a_worker_that_cannot_live_ends_the_server(toys):
     with served("counter", "--workers", "2") as (process, _):
         while len(children := _children(process.pid)) < 2:
@@ -137,6 +138,7 @@ def test_a_server_may_open_as_many_files_as_the_system_lets_it(toys):
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
+@pytest.mark.slow
 def test_a_token_from_a_file_and_an_orderly_end(toys, tmp_path):
     file = tmp_path / "token"
     file.write_text("s3cret\n")

@@ -130,6 +130,7 @@ def test_domains_and_difficulties_are_balanced() -> None:
         assert set(kinds.values()) == {3}
 
 
+@pytest.mark.slow
 def test_splits_do_not_share_an_index_a_database_or_a_query() -> None:
     assert {split: len(SPLITS[split]) for split in SPLITS} == {
         "train": 400,
@@ -167,6 +168,7 @@ def test_difficulty_shows_in_the_query() -> None:
         assert (" JOIN " in query) >= (label == "join"), query
 
 
+@pytest.mark.slow
 def test_keeps_the_contract_with_exploration() -> None:
     report = check("sqlgym", n=4, options={"explore": 2})
     assert [finding for finding in report.findings if finding.passed is False] == []

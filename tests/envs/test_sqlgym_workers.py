@@ -108,6 +108,7 @@ def test_a_query_that_is_out_of_processor_time_is_an_observation(monkeypatch: py
     asyncio.run(episode())
 
 
+@pytest.mark.slow
 def test_a_gold_query_that_is_killed_is_not_the_agents_doing(monkeypatch: pytest.MonkeyPatch) -> None:
     async def episode() -> None:
         env = SQLGym()

@@ -46,6 +46,7 @@ async def solve(indices: Iterable[int], style: Style) -> None:
         assert env.spec.success(step.reward)
 
 
+@pytest.mark.slow
 @pytest.mark.sweep
 def test_oracle_solves_variants() -> None:
     asyncio.run(solve(sampled_variants(swept(2000)), "compact"))

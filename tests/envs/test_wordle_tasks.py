@@ -14,6 +14,7 @@ def few(split: str) -> range:
     return SPLITS[split][:: 23 if split.endswith("variants") else 1]
 
 
+@pytest.mark.slow
 def test_every_fifteenth_word_is_found_in_the_whole_vocabulary() -> None:
     assert all(len(solve(Game(word, words(), 0), words())) <= GUESSES for word in words()[::15])
 
@@ -73,6 +74,7 @@ def test_sizes_are_balanced_and_no_task_occurs_twice() -> None:
         assert len({env.goal(Task("wordle", index)) for index in SPLITS[split]}) == len(SPLITS[split])
 
 
+@pytest.mark.slow
 def test_difficulty_is_graded_by_the_oracle() -> None:
     env = Wordle()
     guesses: dict[str, list[int]] = {}

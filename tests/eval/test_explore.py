@@ -100,6 +100,7 @@ def written(file="tasks.jsonl"):
     return [json.loads(line) for line in Path(file).read_text().splitlines()]
 
 
+@pytest.mark.slow
 def test_what_happened_becomes_tasks_that_are_solved(url):
     server = Scripted([COUNT, KEEP])
     done = explore(server, url, "test=0.5", "price=1,1")
@@ -125,6 +126,7 @@ def test_what_happened_becomes_tasks_that_are_solved(url):
     assert played.exit_code == 0 and "100.0" in played.output, played.output
 
 
+@pytest.mark.slow
 def test_a_judge_reads_what_was_done_and_nothing_of_the_writer(url):
     server = Scripted([COUNT, KEEP], judge=lambda asked: EXACT.replace("true", str("n0" in asked).lower()))
     done = explore(server, url, "concurrency=1")
@@ -183,6 +185,7 @@ def test_later_explorers_begin_elsewhere_and_are_told_of_known_tasks(url, monkey
     assert "Others have done" not in first[0]
 
 
+@pytest.mark.slow
 def test_an_explorer_is_told_of_tasks_of_its_split(url, monkeypatch):
     monkeypatch.setattr("agentgym_rl.eval.practice.explore.ROUND", 4)
     server = Scripted([COUNT], [KEEP], [])
@@ -193,6 +196,7 @@ def test_an_explorer_is_told_of_tasks_of_its_split(url, monkeypatch):
     assert "begin with notes" in first[6] and "begin with add_note" in first[7]
 
 
+@pytest.mark.slow
 def test_tasks_that_are_enough_end_it(url, monkeypatch):
     monkeypatch.setattr("agentgym_rl.eval.practice.explore.ROUND", 2)
     server = Scripted([COUNT, KEEP])
@@ -242,6 +246,7 @@ def test_a_world_without_tasks_is_given_up(url, monkeypatch):
     assert done.exit_code == 2 and "(none was written) after 2 episodes; try another policy or writer" in done.stderr
 
 
+@pytest.mark.slow
 def test_episodes_in_which_the_server_failed_are_lost(url):
     server = Scripted([COUNT, KEEP])
     server.first = {1: ("process", {"wait": 5})}
@@ -315,6 +320,7 @@ def test_files_that_are_there_or_written(url):
     assert server.requests == []
 
 
+@pytest.mark.slow
 def test_a_writer_that_is_down_ends_it_and_a_greater_cost_goes_on(url):
     server = Scripted([COUNT])
     down = explore(server, url, "writer=openai:w@http://127.0.0.1:9/v1", "out=other.jsonl")

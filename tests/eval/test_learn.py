@@ -185,6 +185,7 @@ def test_answers_that_are_not(answer, says):
         read(answer)
 
 
+@pytest.mark.slow
 def test_a_killed_course_asks_nothing_twice(tmp_path):
     """The process is killed while its 25th request waits for an answer: all that was answered is kept."""
     server = Scripted(ADD)

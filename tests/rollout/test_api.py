@@ -299,6 +299,7 @@ def test_a_policy_name_that_cannot_be_read(tmp_path):
         ChatModel("openai:gpt", temperature=1)
 
 
+@pytest.mark.slow
 def test_collect_tells_tokens_and_cost(tmp_path):
     server = ChatServer(count)
 

@@ -294,6 +294,7 @@ def test_training_in_every_mode(mode, tokenizer, queue, monkeypatch):
     }
 
 
+@pytest.mark.slow
 def test_a_prompt_whose_rows_cannot_be_written_or_that_is_cancelled_finishes(tokenizer, queue, monkeypatch):
     import transfer_queue as tq
     from omegaconf import OmegaConf

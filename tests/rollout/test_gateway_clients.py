@@ -94,6 +94,7 @@ def test_openais_client_does_not_repeat_what_has_failed():
     assert len(asked) == 1
 
 
+@pytest.mark.slow
 def test_anthropics_client_plays_a_conversation_with_tools():
     anthropic = pytest.importorskip("anthropic", reason="pip install anthropic")
 
@@ -151,6 +152,7 @@ def test_the_agent_of_the_page_is_the_example():
     assert len(list(filter(str.strip, shown.splitlines()))) <= 20
 
 
+@pytest.mark.slow
 def test_the_example_solves_a_task_with_a_model_that_knows_how():
     pytest.importorskip("openai", reason="pip install openai")
     env = make("maze", steps="1-4")

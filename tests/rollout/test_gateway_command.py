@@ -103,6 +103,7 @@ def test_the_gateway_of_a_run_opens_no_session_over_http():
     assert told.status_code == 403 and "a run opens its sessions itself" in told.json()["error"]["message"]
 
 
+@pytest.mark.slow
 def test_the_command_serves_until_it_is_interrupted(tmp_path):
     async def work(name):
         process = await asyncio.create_subprocess_exec(

