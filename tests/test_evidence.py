@@ -228,6 +228,7 @@ def test_every_mixture_of_settings_plays_as_many_episodes_and_none_that_is_held_
         assert trained == {"maze-rooms", "maze-perfect", "maze-tee"}
 
 
+@pytest.mark.slow
 def test_every_algorithm_of_the_pretrained_model_plays_as_many_episodes():
     assert {episodes_of("pretrained", arm) for arm in ("agentevol", "grpo")} == {560}
 
@@ -291,6 +292,7 @@ def test_growing_takes_a_round_for_each_of_its_limits():
     assert [limit.max_turns("maze", step) for step in (1, 2, 3)] == [5, 10, 20]
 
 
+@pytest.mark.slow
 def test_results_belong_to_their_settings_wherever_they_were_run():
     def of(arm, folder="b", seed=0):
         return evidence.settings(evidence.composed(ALGORITHMS, arm, seed, Path(folder)))
@@ -333,6 +335,7 @@ def test_arms_train_the_controls_that_claims_compare_with(name):
         assert composed(name, arm).run.control
 
 
+@pytest.mark.slow
 def test_an_engine_of_the_command_line_changes_no_settings_and_is_told(tmp_path):
     study = STUDIES["pretrained"]
     ours, gpu = (evidence.composed(study, "bc", 20, tmp_path, engine) for engine in (None, "one_gpu"))

@@ -2,6 +2,7 @@
 
 import ast
 import tomllib
+from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -55,7 +56,9 @@ def imports(name: str, path: Path) -> set[str]:
     return found
 
 
-IMPORTS = {name: imports(name, path) for name, path in FILES.items()}
+@cache
+def all_imports() -> dict[str, set[str]]:
+    return {name: imports(name, path) for name, path in FILES.items()}
 
 
 def layer(name: str) -> str:
@@ -78,18 +81,18 @@ def test_every_module_belongs_to_a_layer():
     assert {layer(name) for name in FILES} - {""} <= set(BELOW), "give the new folder its place in BELOW"
 
 
-@pytest.mark.parametrize("name", [name for name in FILES if layer(name)])
-def test_imports_run_one_way(name):
-    assert upward(name, IMPORTS[name]) == []
+def test_imports_run_one_way():
+    upwards = {name: upward(name, imported) for name, imported in all_imports().items() if layer(name)}
+    assert {name: above for name, above in upwards.items() if above} == {}
 
 
-@pytest.mark.parametrize("name", [name for name in FILES if layer(name) in LIGHT])
-def test_light_layers_import_nothing_heavy(name):
-    assert heavy(name, IMPORTS[name]) == []
+def test_light_layers_import_nothing_heavy():
+    weights = {name: heavy(name, imported) for name, imported in all_imports().items() if layer(name) in LIGHT}
+    assert {name: packages for name, packages in weights.items() if packages} == {}
 
 
 def test_no_import_cycles():
-    graph = {name: {other for other in imported if other in FILES} - {name} for name, imported in IMPORTS.items()}
+    graph = {name: {other for other in imported if other in FILES} - {name} for name, imported in all_imports().items()}
     try:
         TopologicalSorter(graph).prepare()
     except CycleError as error:
@@ -107,7 +110,7 @@ def folders_between(common: str) -> dict[str, set[str]]:
     inside = {name: top for name, top in inside.items() if name.startswith(f"{common}.")}
     graph: dict[str, set[str]] = {top: set() for top in inside.values()}
     for name, top in inside.items():
-        graph[top] |= {inside[other] for other in IMPORTS[name] if other in inside} - {top}
+        graph[top] |= {inside[other] for other in all_imports()[name] if other in inside} - {top}
     return graph
 
 
@@ -124,14 +127,14 @@ def test_the_engine_has_four_parts_with_few_edges():
     edges = {
         (part[name], part[other])
         for name in part
-        for other in IMPORTS[name]
+        for other in all_imports()[name]
         if other in part and part[name] != part[other]
     }
     assert edges <= {("run", "recipe"), ("run", "verl"), ("verl", "recipe")}
 
 
 def test_few_modules_read_the_configuration():
-    readers = [name for name, imported in IMPORTS.items() if "agentgym_rl.engine.recipe.config" in imported]
+    readers = [name for name, imported in all_imports().items() if "agentgym_rl.engine.recipe.config" in imported]
     assert len(readers) <= 14, readers
 
 
@@ -144,12 +147,13 @@ def words(path: Path) -> set[str]:
     return {value for value in strings | names if isinstance(value, str)}
 
 
-@pytest.mark.parametrize("name", [name for name in FILES if layer(name) == "engine"])
-def test_the_engine_names_no_algorithm(name):
+def test_the_engine_names_no_algorithm():
     points = tomllib.loads((PACKAGE.parent / "pyproject.toml").read_text())["project"]["entry-points"]
     algorithms = points["agentgym_rl.algorithms"]
     classes = {point.partition(":")[2] for point in algorithms.values()}
-    assert words(FILES[name]) & (set(algorithms) | classes) == set()
+    engine = [path for name, path in FILES.items() if layer(name) == "engine"]
+    named = {path.name: words(path) & (algorithms.keys() | classes) for path in engine}
+    assert {name: which for name, which in named.items() if which} == {}
 
 
 def test_the_rules_themselves():
@@ -159,4 +163,4 @@ def test_the_rules_themselves():
     assert heavy("agentgym_rl.envs.babyai.levels", {"numpy", "torch"}) == ["torch"]
     assert heavy("agentgym_rl.envs.babyai", {"minigrid.core"}) == []
     assert heavy("agentgym_rl.envs.babyairplane", {"numpy"}) == ["numpy"]
-    assert "agentgym_rl.envs.core" in IMPORTS["agentgym_rl.envs.registry"]
+    assert "agentgym_rl.envs.core" in all_imports()["agentgym_rl.envs.registry"]

@@ -72,6 +72,7 @@ def run(*words):
     return CliRunner().invoke(app, ["reproduce", *words], env={"COLUMNS": "200"})
 
 
+@pytest.mark.slow
 def test_a_reproduction_ends_with_a_table_and_a_file(commands, tmp_path):
     done = run(NAME, "seed=0,1")
     assert done.exit_code == 0 and commands == ["train", "eval", "eval"]

@@ -47,6 +47,7 @@ def weighted(values):
     return pytest.approx(torch.tensor(values, dtype=torch.float32), rel=1e-4)
 
 
+@pytest.mark.slow
 def test_none_weighs_and_rejects_nothing():
     assert corrected() == corrected("algorithm.correction=none") == (None, [True] * 4)
     assert corrected("engine.mode=colocate_async", "algorithm.correction=none") == (None, [True] * 4)
@@ -60,6 +61,7 @@ def test_tis_cuts_the_weight_of_a_token(overrides):
     assert weights == weighted([[min(ratio, 1.1) for ratio in row] for row in RATIOS])
 
 
+@pytest.mark.slow
 def test_icepop_gives_a_weight_of_0_outside_the_bounds():
     weights, kept = corrected("algorithm.correction=icepop")
     assert weights == weighted([[ratio if 0.5 <= ratio <= 5 else 0.0 for ratio in row] for row in RATIOS]) and all(kept)

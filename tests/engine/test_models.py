@@ -85,6 +85,7 @@ def learned(worker, updates=1):
         optimizer.step()
 
 
+@pytest.mark.slow
 def test_each_model_learns_as_if_it_were_alone(worker):
     def put_by(place):
         worker.save_model_to_cpu(place)

@@ -100,6 +100,7 @@ def test_ctrl_c_ends_all_and_says_how_to_go_on(runs, overrides, error, says):
     assert command("-m", "--show", *overrides)[1].count("interrupted") == 1
 
 
+@pytest.mark.slow
 def test_jobs_on_different_panels_are_run_and_not_compared(runs, overrides, monkeypatch):
     kept = RunFolder.write_summary
 

@@ -491,6 +491,7 @@ def test_verl_accepts_every_algorithm(algorithm, engine, model):
     assert settings.trainer.device == {"cpu": "cpu", "gpu": "cuda"}[engine]
 
 
+@pytest.mark.slow
 def test_sizes_of_a_pretrained_model_on_a_cpu_reach_verl(model):
     cpu, own = (validated(load(["experiment=smoke", f"engine={name}"]), model) for name in ("cpu", "cpu_pretrained"))
     assert own.trainer.device == cpu.trainer.device == "cpu"

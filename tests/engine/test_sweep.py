@@ -134,6 +134,7 @@ def test_the_group_is_what_jobs_share(overrides, names, group):
     assert group_name(overrides, names) == group
 
 
+@pytest.mark.slow
 def test_a_job_is_the_run_of_its_own_command(sweep):
     [job, _] = jobs([*sweep, "name=n${seed}", "seed=0,1"])
     alone = recipes.load([*sweep, "name=n${seed}", "seed=0"])

@@ -134,6 +134,7 @@ def test_unknown_keys_and_keys_of_ours_are_refused_where_a_run_is_composed():
             check_verl(Resolved(config))
 
 
+@pytest.mark.slow
 def test_keys_of_a_critic_where_there_is_one():
     key = "verl.critic.cliprange_value=0.1"
     config = load(["experiment=smoke", "algorithm=ppo", key])

@@ -35,6 +35,7 @@ def test_sound_world_passes_every_check(style):
     assert [finding.name for finding in report.findings] == list(CHECKS)
 
 
+@pytest.mark.slow
 def test_another_process_with_other_transcripts():
     report = check("hash_ordered", split="train", n=8)
     assert any("PYTHONHASHSEED" in fault for fault in report["deterministic across processes"].faults)

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
-from sweep import spread, swept
+from sweep import spread, swept, thinned
 
 from agentgym_rl.envs import Task, TextEnv, available, checks, env_class, make
 from agentgym_rl.envs.check import check
@@ -97,19 +97,17 @@ def test_every_environment_is_frozen() -> None:
     }
 
 
-SPLITS = pytest.mark.parametrize(
-    ("name", "split"), [(name, split) for name, frozen in FROZEN.items() for split in frozen["splits"]]
-)
+SPLITS = [(name, split) for name, frozen in FROZEN.items() for split in frozen["splits"]]
 
 
-@SPLITS
+@pytest.mark.parametrize(("name", "split"), thinned(SPLITS, 2))
 def test_splits_are_frozen(name: str, split: str) -> None:
     size, some, _ = FROZEN[name]["splits"][split]
     assert [len(make(name).spec.splits[split]), digest_of_split(name, split, 20)] == [size, some]
 
 
 @pytest.mark.slow
-@SPLITS
+@pytest.mark.parametrize(("name", "split"), SPLITS)
 def test_many_tasks_of_splits_are_frozen(name: str, split: str) -> None:
     tasks = 60 if name in SLOW else 600 if split in ("train", "test") else 120
     assert digest_of_split(name, split, tasks) == FROZEN[name]["splits"][split][2]

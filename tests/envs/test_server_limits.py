@@ -112,6 +112,7 @@ def test_a_client_that_does_not_take_its_answers_loses_its_connection(server, mo
             time.sleep(0.05)
 
 
+@pytest.mark.slow
 def test_the_time_for_taking_answers_begins_anew_whenever_some_are_taken(server, monkeypatch):
     monkeypatch.setattr(http, "WAITING", 5000)
     timers, pause = [], http.Protocol.pause_writing

@@ -149,6 +149,7 @@ def test_anything_else_changed_fails() -> None:
     assert run_episode(Sheet(), index, DONE)[1][-1].reward == 0.0
 
 
+@pytest.mark.slow
 def test_other_sheets_must_stay() -> None:
     index, plan = find('In "Sheet2", delete the row of')
     assert run_episode(Sheet(), index, call("del_sheet", name="Sheet1"), *plan)[1][-1].reward == 0.0

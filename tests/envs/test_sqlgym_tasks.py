@@ -121,6 +121,7 @@ def test_databases_have_unique_names_and_rows_without_any_below() -> None:
         connection.close()
 
 
+@pytest.mark.slow
 def test_domains_and_difficulties_are_balanced() -> None:
     env, asked = SQLGym(), BuiltIn()
     for split in SPLITS:

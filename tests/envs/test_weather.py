@@ -158,6 +158,7 @@ def test_official_tasks_are_left_to_their_server() -> None:
         Weather().goal(Task("weather", 343))
 
 
+@pytest.mark.slow
 def test_cities_of_several_places_are_named_with_their_country() -> None:
     unique = {city.name for city in UNIQUE}
     seen = 0

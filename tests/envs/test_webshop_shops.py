@@ -30,6 +30,7 @@ def test_the_catalogue():
     assert all(len(set(product.attributes)) == 4 and 0 < product.price < 500 for product in products)
 
 
+@pytest.mark.slow
 def test_every_goal_can_be_reached():
     """Buying its product with values that its options offer earns 1; the oracle's search finds it."""
     shop = open_shop()
@@ -204,6 +205,7 @@ def test_verl_agents_goals_and_reward(files):
     assert 0 < asyncio.run(bought("score", partly)) < 1 and asyncio.run(bought("success", partly)) == 0
 
 
+@pytest.mark.slow
 def test_a_thousand_sessions_agree(files):
     """On instruction, price limit and the price of a range, which WebShop draws anew in every session."""
     folder, *_ = files

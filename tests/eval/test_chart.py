@@ -148,6 +148,7 @@ def test_texts_cannot_leave_their_place(page, text):
     assert found["elements"] == plain["elements"] and page.evaluate("window.hurt") is None
 
 
+@pytest.mark.slow
 def test_every_kind_of_line_can_be_a_picture(tmp_path):
     png = pytest.importorskip("agentgym_rl.eval.png", reason="needs matplotlib")
     band = ([0, 40, 90], [10, 60, 100])

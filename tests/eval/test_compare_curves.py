@@ -11,6 +11,7 @@ from agentgym_rl.eval.comparison.compare import compare
 from agentgym_rl.eval.comparison.runs import read
 
 
+@pytest.mark.slow
 def test_pictures_are_written(tmp_path):
     written = write_png(comparison(tmp_path, "a<b$c$"), tmp_path / "out" / "a.png")
     assert [path.name for path in written] == ["a.png", "a-shares.png"]

@@ -173,6 +173,7 @@ def test_no_task_of_a_panel_is_written_or_told(url):
     assert not any(COUNT["instruction"] in json.dumps(body) for body in server.requests if kind(body) != "judge")
 
 
+@pytest.mark.slow
 def test_later_explorers_begin_elsewhere_and_are_told_of_known_tasks(url, monkeypatch):
     monkeypatch.setattr("agentgym_rl.eval.practice.explore.ROUND", 1)
     server = Scripted([COUNT], [KEEP], [])
@@ -220,6 +221,7 @@ def test_unreadable_answers_are_asked_three_times(url):
     assert len(server.asked("backward")) == 5
 
 
+@pytest.mark.slow
 def test_a_writer_that_loops_ends(url, monkeypatch):
     monkeypatch.setattr("agentgym_rl.eval.practice.explore.ROUND", 1)
     done = explore(Scripted([COUNT] * 3), url, "rollouts=100")

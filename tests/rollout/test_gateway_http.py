@@ -297,6 +297,7 @@ def test_sweeping_reclaims_by_itself():
     assert served(test, says("hello"), Sessions(ttl=0.05)) == 0
 
 
+@pytest.mark.slow
 def test_a_thousand_sessions():
     """Each has its own conversation; none sees another's."""
 

