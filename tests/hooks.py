@@ -23,6 +23,7 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     return (os.cpu_count() or 1) + 1
 
 
+@pytest.hookimpl(tryfirst=True)  # xdist writes the groups into the names of the tests
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if "chromium" in getattr(item, "fixturenames", ()):
@@ -37,13 +38,11 @@ def pytest_collection_finish() -> None:
 
 
 def group(item: pytest.Item) -> str:
-    """Tests of a group share what is costly to start: a browser, a run or engine, imports, else a file's fixtures."""
+    """Tests of a group share what is costly to start: a browser, a run or engine, else a file's fixtures."""
     if item.get_closest_marker("e2e"):
         shared = {"smoke_run", "trained"} & {*getattr(item, "fixturenames", ())}
         return shared.pop() if shared else item.nodeid
-    if item.get_closest_marker("browser"):
-        return "browser"
-    return "engine" if item.path.parent.name == "engine" else item.location[0]
+    return "browser" if item.get_closest_marker("browser") else item.location[0]
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
