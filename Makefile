@@ -21,10 +21,10 @@ demo: setup  ## train a tiny model on this machine: cloning, then AgentEvol with
 	$(BIN)/agentgym-rl train -m experiment=demo algorithm=agentevol,grpo
 
 test: setup  ## run the test suite without the engine, with a worker more than there are cores
-	$(BIN)/python -m pytest -n auto --dist loadgroup
+	$(BIN)/python -m pytest -n auto --dist loadfile
 
 test-more: setup  ## run what `make test` leaves out or tries little of: slow tests, twenty times the examples, browser, Java
-	SWEEP=10 $(BIN)/python -m pytest -n auto --dist loadgroup -m '(slow or sweep or hypothesis or browser or java) and not (e2e or chaos or nodes or pairs)'
+	SWEEP=10 $(BIN)/python -m pytest -n auto --dist loadfile -m '(slow or sweep or hypothesis or browser or java) and not (e2e or chaos or nodes or pairs)'
 
 test-all: test test-more  ## run all tests that need no engine
 

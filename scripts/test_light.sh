@@ -12,5 +12,5 @@ LIGHT=.venv-light/$VERSION
 
 [ -x "$LIGHT/bin/python" ] || "$PYTHON" -m venv "$LIGHT"
 "$LIGHT/bin/python" -m pip install -q --disable-pip-version-check -e '.[suite,gymnasium,dev]'
-[ $# -gt 0 ] || set -- -n auto --dist loadgroup
+[ $# -gt 0 ] || set -- -n auto --dist loadfile
 PATH="$PWD/$LIGHT/bin:$PATH" exec "$LIGHT/bin/python" -m pytest -p no:cacheprovider "$@"
