@@ -151,8 +151,8 @@ def test_the_engine_names_no_algorithm():
     points = tomllib.loads((PACKAGE.parent / "pyproject.toml").read_text())["project"]["entry-points"]
     algorithms = points["agentgym_rl.algorithms"]
     classes = {point.partition(":")[2] for point in algorithms.values()}
-    engine = [path for name, path in FILES.items() if layer(name) == "engine"]
-    named = {path.name: words(path) & (algorithms.keys() | classes) for path in engine}
+    engine = {name: path for name, path in FILES.items() if layer(name) == "engine"}
+    named = {name: words(path) & (algorithms.keys() | classes) for name, path in engine.items()}
     assert {name: which for name, which in named.items() if which} == {}
 
 
