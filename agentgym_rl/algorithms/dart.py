@@ -26,7 +26,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from math import ceil, exp
+from math import exp
 from statistics import fmean
 from typing import Any
 
@@ -108,17 +108,14 @@ class DART(PolicyGradient[DARTConfig]):
         return replace(super().needs(config), demonstrations=config.pool.shows, whole_steps=config.reads_tokens)
 
     def unit(self, run: Run, number: int) -> Metrics:
-        config, self._logged = self.config, {}
-        if not config.reads_tokens:
+        self._logged = {}
+        if not self.config.reads_tokens:
             return super().unit(run, number)
         met = self._met(run, number)
         learnt = self.shaped(self._filled(run, met), run.response_tokens)
         rows = self._selected(run, learnt, self._weighed(run, self.rows(learnt)))
         self._take(run, [rollout for group in met for rollout in group if rollout.episode.success])
-        updates = max(1, round(len(groups(learnt)) / config.mini_batch_tasks))
-        size, seed = max(1, ceil(len(rows) / updates)), f"{run.seed}:dart:{run.step}"
-        metrics = run.learn(rows, self.loss, lr=self.rate(number), mini_batch=size, epochs=config.epochs, seed=seed)
-        return {**metrics, **self.told(learnt, run.response_tokens)}
+        return self.learn_whole(run, rows, learnt, number, self.loss, "dart")
 
     # groups
 
@@ -133,9 +130,7 @@ class DART(PolicyGradient[DARTConfig]):
 
     def _met(self, run: Run, number: int) -> list[list[Rollout]]:
         """The groups of a step, of the episodes that count."""
-        rollouts = run.rollouts(self.limits.plan(run.requests(number)), "rollouts")
-        run.observe(rollouts)
-        met = groups([rollout for rollout in rollouts if rollout.episode.ending.counts and rollout.segments])
+        met = groups(self.rolled_out(run, self.limits.plan(run.requests(number))))
         self._observe(met)
         return met
 

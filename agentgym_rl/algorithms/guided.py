@@ -23,7 +23,6 @@ import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
-from math import ceil
 from statistics import fmean
 from typing import Any
 
@@ -75,10 +74,10 @@ class GuidanceConfig:
         Raises:
             ValueError, FileNotFoundError: see :meth:`Playbook.read`, or there are none.
         """
-        found = Playbook() if self.playbook is None else Playbook.read(self.playbook)
-        if self.playbook is not None and not found.lessons:
+        playbook = Playbook() if self.playbook is None else Playbook.read(self.playbook)
+        if self.playbook is not None and not playbook.lessons:
             raise ValueError(f"algorithm.guided.playbook={self.playbook} has no lessons; give one that has")
-        return found
+        return playbook
 
     @property
     def mixes(self) -> bool:
@@ -121,17 +120,17 @@ class GuidedConfig(GRPOConfig):
         return self.guided.mixes and self.guided.learn is Learn.WITHOUT
 
     def unused(self, *, off_policy: bool, environments: int) -> Mapping[str, str]:
-        found = {
+        reasons = {
             **super().unused(off_policy=off_policy, environments=environments),
             **within("guided", self.guided.unused()),
         }
         if not self.guided.mixes:
-            return found
+            return reasons
         if self.moves and self.guided.share == 1:
-            found["loss.clip_high"] = "algorithm.guided.share=1 gives all rows algorithm.guided.clip_high"
+            reasons["loss.clip_high"] = "algorithm.guided.share=1 gives all rows algorithm.guided.clip_high"
         why = "algorithm.guided learns from the present weights' own tokens"
-        found |= within("correction", {each.name: why for each in fields(self.correction)})
-        return {**found, "groups.refills": "algorithm.guided rolls out no other tasks in place of those left out"}
+        reasons |= within("correction", {each.name: why for each in fields(self.correction)})
+        return {**reasons, "groups.refills": "algorithm.guided rolls out no other tasks in place of those left out"}
 
 
 class Guided(GRPO):
@@ -171,47 +170,42 @@ class Guided(GRPO):
         if config.moves:
             rows = self.moved(run, run.score(rows, name=SAMPLED, read=True))
             loss = OffPolicy(self.loss, config.guided.clip_high)
-        updates = max(1, round(len(groups(learnt)) / config.mini_batch_tasks))
-        size, seed = max(1, ceil(len(rows) / updates)), f"{run.seed}:guided:{run.step}"
-        told = run.learn(rows, loss, lr=self.rate(number), mini_batch=size, epochs=config.epochs, seed=seed)
-        return {**told, **self.told(learnt, run.response_tokens)}
+        return self.learn_whole(run, rows, learnt, number, loss, "guided")
 
     def met(self, run: Run, number: int) -> list[Rollout]:
         """The rollouts of a step that are learned from."""
-        rollouts = run.rollouts(self.plan(run.seed, number, run.requests(number)), "rollouts")
-        run.observe(rollouts)
-        counted = [rollout for rollout in rollouts if rollout.episode.ending.counts and rollout.segments]
+        counted = self.rolled_out(run, self.plan(run.seed, number, run.requests(number)))
         whole = groups([replace(rollout, group=f"{rollout.episode.tags[GROUP]}") for rollout in counted])
         keep = self.filter().get("keep", bool)
         return [rollout for group in whole if len(group) > 1 and keep(group) for rollout in group]
 
     def plan(self, seed: int, number: int, requests: Sequence[Request]) -> list[Request]:
         """The requests of a step, each in two: for the episodes that read the lessons, and the others."""
-        rng, found = random.Random(f"{seed} {number} guided"), []
+        rng, planned = random.Random(f"{seed} {number} guided"), []
         for place, request in enumerate(requests):
             text = self.playbook.text(request.task.env)
             guided = int(self.config.guided.share * request.samples + rng.random()) if text else 0
             for reads, samples in ((True, guided), (False, request.samples - guided)):
                 tags = {**request.tags, GUIDED: reads, GROUP: place}
-                found += [replace(request, samples=samples, prompt=text if reads else "", tags=tags)] * (samples > 0)
-        return found
+                planned += [replace(request, samples=samples, prompt=text if reads else "", tags=tags)] * (samples > 0)
+        return planned
 
     def moved(self, run: Run, rows: Sequence[Row]) -> list[Row]:
         """The rows, those that read the lessons without them."""
-        found = []
+        moved = []
         for row in rows:
             assert row.episode is not None
             guided = row.episode.tags[GUIDED]
-            own = without(run, row, self.playbook.text(row.episode.env)) if guided else row
-            found.append(replace(own, streams={**own.streams, MOVED: float(guided)}))
-        return found
+            learned = without(run, row, self.playbook.text(row.episode.env)) if guided else row
+            moved.append(replace(learned, streams={**learned.streams, MOVED: float(guided)}))
+        return moved
 
     def metrics(self, rollouts: Sequence[Rollout]) -> Metrics:
-        found: Metrics = {}
+        metrics: Metrics = {}
         for name, reads in (("guided/success", True), ("guided/unguided_success", False)):
             if won := [each.episode.success for each in rollouts if each.episode.tags.get(GUIDED) is reads]:
-                found[name] = fmean(won)
-        return found
+                metrics[name] = fmean(won)
+        return metrics
 
 
 def without(run: Run, row: Row, text: str) -> Row:

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from math import ceil
 from typing import Any, ClassVar, TypeVar
 
-from agentgym_rl.algorithms.base import Keep, Metrics, Needs, OnlineAlgorithm, Plan, Rollout, Run, groups
+from agentgym_rl.algorithms.base import Keep, Metrics, Needs, OnlineAlgorithm, Plan, Request, Rollout, Run, groups
 from agentgym_rl.algorithms.config import GroupConfig, PolicyGradientConfig
 from agentgym_rl.algorithms.diagnostics import diagnostics
 from agentgym_rl.algorithms.losses import loss_of
+from agentgym_rl.algorithms.losses.base import Loss
 from agentgym_rl.algorithms.rows import Row, Stream, mapped
 from agentgym_rl.algorithms.shaping import Shaping
 from agentgym_rl.data.episode import Episode
@@ -78,6 +80,27 @@ class PolicyGradient(OnlineAlgorithm[P]):
         """Learn from a batch of step ``number``, whose rewards are shaped."""
         config, lr = self.config, self.rate(number)
         run.learn(self.rows(rollouts), self.loss, lr=lr, mini_batch=config.mini_batch_tasks, epochs=config.epochs)
+
+    def rolled_out(self, run: Run, requests: Sequence[Request]) -> list[Rollout]:
+        """The rollouts of a whole step that count, before it learns; for rows that do not stay with the engine."""
+        rollouts = run.rollouts(requests, "rollouts")
+        run.observe(rollouts)
+        return [rollout for rollout in rollouts if rollout.episode.ending.counts and rollout.segments]
+
+    def learn_whole(
+        self, run: Run, rows: Sequence[Row], learnt: Sequence[Rollout], number: int, loss: Loss[Any], label: str
+    ) -> Metrics:
+        """Learn from a whole step: as many updates as its groups are worth, each of equally many rows.
+
+        Args:
+            learnt: the rollouts of the rows, whose rewards are shaped.
+            label: names the draw of the rows' order.
+        """
+        config = self.config
+        updates = max(1, round(len(groups(learnt)) / config.mini_batch_tasks))
+        size, seed = max(1, ceil(len(rows) / updates)), f"{run.seed}:{label}:{run.step}"
+        metrics = run.learn(rows, loss, lr=self.rate(number), mini_batch=size, epochs=config.epochs, seed=seed)
+        return {**metrics, **self.told(learnt, run.response_tokens)}
 
     def filter(self) -> dict[str, Any]:
         """Arguments of :meth:`Run.batches` that leave out groups without a gradient."""
