@@ -58,8 +58,8 @@ def proposals(answer: str) -> list[Any]:
     Raises:
         Unreadable: there is no JSON list.
     """
-    found: list[Any] = json_in(answer, "[", "]", "list")
-    return found
+    items: list[Any] = json_in(answer, "[", "]", "list")
+    return items
 
 
 def read(proposal: Any, spaces: Mapping[str, Space]) -> tuple[str, Settings]:

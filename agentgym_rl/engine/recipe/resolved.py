@@ -88,8 +88,8 @@ class Resolved:
     @cached_property
     def needs(self) -> Needs:
         """The requirements of the algorithm, and the mixture's of a writer."""
-        found, online = self.algorithm.needs(self.config.algorithm), self.config.algorithm.online
-        return replace(found, writer=found.writer or self.config.mixture.writer) if online else found
+        needs, online = self.algorithm.needs(self.config.algorithm), self.config.algorithm.online
+        return replace(needs, writer=needs.writer or self.config.mixture.writer) if online else needs
 
     @property
     def learns_from_demonstrations(self) -> bool:

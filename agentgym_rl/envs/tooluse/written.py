@@ -25,7 +25,7 @@ from agentgym_rl.envs.tooluse.tool import CHECK, FINISH, Function, Refused, S
 Ask = Callable[[str, Mapping[str, Any]], Awaitable[Any]]
 """Calls a tool for a check; gives the result as JSON, or as text."""
 
-KEYS = frozenset({"instruction", "split", "difficulty", "setup", "check", "plan"})
+KEYS = task_file.KEYS | {"setup", "check", "plan"}
 CHECKS = {"answer": {"answer", "tolerance"}, "state": {"state", "equals"}, "python": {"python"}}
 """The kinds of checks, and the keys of each."""
 DONE = "done"
@@ -92,12 +92,12 @@ def task_of(line: Mapping[str, Any], folder: Path) -> ToolTask:
     Raises:
         ValueError: it is none; names the fault.
     """
-    return _task(line, folder, KEYS, "mcp", tuple(CHECKS))
+    return _task(line, folder, KEYS - {"start"}, "mcp", tuple(CHECKS))
 
 
 def task_with_start(line: Mapping[str, Any], folder: Path) -> ToolTask:
     """The same for an environment whose states are its own. Raises ValueError: it is none; names the fault."""
-    return _task(line, folder, KEYS | task_file.KEYS, "written", ("answer", "state"))
+    return _task(line, folder, KEYS, "written", ("answer", "state"))
 
 
 def _task(
@@ -146,8 +146,8 @@ def _function(place: str, folder: Path) -> Callable[[Outcome], Any]:
         spec.loader.exec_module(module)
     else:
         module = importlib.import_module(where)
-    found: Callable[[Outcome], Any] = getattr(module, name)
-    return found
+    check: Callable[[Outcome], Any] = getattr(module, name)
+    return check
 
 
 class WrittenTasks(TaskSource[S]):

@@ -61,10 +61,10 @@ class Exploration:
         Args:
             starts: see :attr:`agentgym_rl.envs.explorable.Explorable.starts`.
         """
-        found: dict[str, Any] = {"setup": self.setup} if self.setup else {}
-        if own := starts.get(self.split(rollout)) or next(filter(None, starts.values()), ()):
-            found["start"] = Random(f"{self.seed} {rollout}").choice(own)
-        return found
+        line: dict[str, Any] = {"setup": self.setup} if self.setup else {}
+        if indices := starts.get(self.split(rollout)) or next(filter(None, starts.values()), ()):
+            line["start"] = Random(f"{self.seed} {rollout}").choice(indices)
+        return line
 
 
 @dataclass(slots=True)
