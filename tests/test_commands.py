@@ -21,6 +21,7 @@ from typer.testing import CliRunner, Result
 
 from agentgym_rl.cli import app
 from agentgym_rl.data import episode_store
+from agentgym_rl.rollout.playbook import Lesson, Playbook
 
 sys.path.insert(0, str(Path(__file__).parent / "eval"))
 
@@ -71,7 +72,7 @@ def test_what_is_not_run_is_not_much_and_there():
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with what the pages' commands speak of: runs, an evaluation, trajectories, a model."""
+    """A folder with what the pages' commands speak of: runs, evaluations, a playbook, tasks, trajectories, a model."""
     place = tmp_path_factory.mktemp("world")
     for name in ("agentevol", "grpo"):
         for seed in (0, 1):
@@ -94,6 +95,11 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (place / "runs/smoke-grpo-seed0").symlink_to("demo-grpo-seed0")
     (place / "runs/verl-agent-alfworld-gigpo-seed0").symlink_to("demo-grpo-seed0")
     (place / "texts.toml").write_text("textcraft = ['', 'Look first.']\n")
+    Playbook(lessons=[Lesson(id=1, env="textcraft", text="Look first.", born=1, changed=1)], next_id=2).write(
+        place / "playbook.json"
+    )
+    answer = {"split": "test", "check": {"answer": "4"}, "plan": [["finish", {"answer": "4"}]]}
+    (place / "tasks.jsonl").write_text(json.dumps({"instruction": "How much is 2 + 2?", **answer}) + "\n")
     for model in ("model", "my-model"):
         (place / model).mkdir()
         facts = {"model_type": "qwen2", "max_position_embeddings": 32768, "architectures": ["Qwen2ForCausalLM"]}
@@ -105,7 +111,9 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
         for file in ("demonstrations.json", "mine.json", "AgentTraj.json"):
             assert run(f"agentgym-rl collect textcraft --n 3 --out made/{file}").exit_code == 0
             os.rename(f"made/{file}", file)
-        assert run("agentgym-rl eval panel=textcraft:test:3 policy=oracle out=made/oracle").exit_code == 0
+        for evaluation in ("oracle", "with", "without"):
+            line = f"agentgym-rl eval panel=textcraft:test:3 policy=oracle out=evals/{evaluation}"
+            assert run(line).exit_code == 0
     return place
 
 
@@ -158,9 +166,8 @@ def test_what_trains_composes_and_is_checked(line, here, example_packages):
 @pytest.mark.parametrize("line", [pytest.param(line, marks=marks(line)) for line in RUN])
 def test_a_command_runs(line, here, stopped, example_packages):
     write_files(line)
-    if "evals/oracle" in line and " eval " not in line:
-        (here / "evals").mkdir()
-        os.rename("made/oracle", "evals/oracle")
+    if written := re.search(r" out=(\S+)", line):
+        shutil.rmtree(here / written[1], ignore_errors=True)
     if "--episodes view" in line:
         assert run("agentgym-rl view runs/demo-grpo-seed0 --html view/demo-grpo-seed0").exit_code == 0
     result = run(line)
