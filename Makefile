@@ -44,7 +44,7 @@ pictures: setup  ## draw the viewer's pictures in docs/images, of the demo's run
 	$(BIN)/python scripts/pictures.py runs/demo-agentevol-seed0
 
 e2e: setup  ## run the tests that start the real engine, two at a time (16 GiB of memory; half an hour)
-	$(BIN)/python -m pytest -n 2 --dist loadgroup -m e2e --ignore tests/engine/test_same_training.py
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m e2e --ignore tests/engine/test_same_training.py
 	$(BIN)/python -m pytest -m e2e tests/engine/test_same_training.py
 
 doors: setup  ## test the interfaces to Gymnasium, TRL, verifiers and Inspect AI against these packages

@@ -1,11 +1,9 @@
-"""Hooks of ``conftest.py``: what a test needs of the machine, which tests share a worker, and what a run says at its
-end."""
+"""Hooks of ``conftest.py``: what a test needs of the machine, and what a run says at its end."""
 
 from __future__ import annotations
 
 import gc
 import os
-import re
 import shutil
 from collections import Counter
 from typing import Any
@@ -27,21 +25,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if "chromium" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.browser)
-        if item.get_closest_marker("e2e"):
-            item.add_marker(pytest.mark.xdist_group(group(item)))
 
 
 def pytest_collection_finish() -> None:
     """The collector of garbage need not look at what was imported, again and again."""
     gc.collect()
     gc.freeze()
-
-
-def group(item: pytest.Item) -> str:
-    """Tests of the engine share the run that a fixture trains, where ``--dist loadgroup`` has an effect: xdist 3.8 does
-    not reach the names that pytest 9.2 gives."""
-    shared = {"smoke_run", "trained"} & {*getattr(item, "fixturenames", ())}
-    return shared.pop() if shared else item.nodeid
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
@@ -64,5 +53,5 @@ def long(stats: dict[str, list[Any]]) -> Counter[str]:
     seconds: Counter[str] = Counter()
     for report in (report for reports in stats.values() for report in reports):
         if isinstance(report, pytest.TestReport) and not LEFT_OUT & report.keywords.keys():
-            seconds[re.sub(r"@[^]]*$", "", report.nodeid)] += report.duration
+            seconds[report.nodeid] += report.duration
     return Counter({name: taken for name, taken in seconds.items() if taken > LONG_S})

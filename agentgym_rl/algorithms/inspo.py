@@ -124,11 +124,11 @@ class Inspo(GRPO):
 
     def plan(self, seed: int, number: int, requests: Sequence[Request]) -> list[Request]:
         """The requests of a step, each with an instruction."""
-        rng, found = random.Random(f"{seed} {number} instructions"), []
+        rng, planned = random.Random(f"{seed} {number} instructions"), []
         for request in requests:
             drawn = self.population.draw(request.task.env, rng)
-            found.append(replace(request, prompt=drawn.text, tags={**request.tags, "instruction": drawn.id}))
-        return found
+            planned.append(replace(request, prompt=drawn.text, tags={**request.tags, "instruction": drawn.id}))
+        return planned
 
     def batches(self, run: Run, number: int) -> Iterator[list[Rollout]]:
         if not self.config.evolves:
@@ -144,7 +144,7 @@ class Inspo(GRPO):
                 self.population.prune(env, self.config.min_uses, self.config.drop)
                 self.propose(run, number, env)
         if number == self.units:
-            for line in self.population.told():
+            for line in self.population.lines():
                 run.say(line)
 
     def observe(self, group: Sequence[Rollout]) -> None:
@@ -153,21 +153,21 @@ class Inspo(GRPO):
         env, read = episodes[0].env, episodes[0].tags.get("instruction")
         self.population.observe(env, read, fmean(episode.reward for episode in episodes))
         failed = [episode.messages for episode in episodes if not episode.success][: bool(self.config.proposals)]
-        told = [transcript(messages, LONGEST) for messages in failed]
-        self.failures[env] = [*self.failures.get(env, []), *told][-self.config.episodes :]
+        transcripts = [transcript(messages, LONGEST) for messages in failed]
+        self.failures[env] = [*self.failures.get(env, []), *transcripts][-self.config.episodes :]
 
     def propose(self, run: Run, number: int, env: str) -> None:
         """Let the writer write instructions, try them, and take the best."""
-        config, own = self.config, self.population.of(env)
-        room = min(config.drop, config.population - len(own))
+        config, instructions = self.config, self.population.of(env)
+        room = min(config.drop, config.population - len(instructions))
         if not config.proposals or not self.failures[env] or room < 1:
             return
-        known = "\n\n".join(f"{each.text or '(none)'} (reward {each.reward:.2f})" for each in own)
-        question = QUESTION.format(env=env, known=known, failures="\n\n---\n\n".join(self.failures[env]))
+        listed = "\n\n".join(f"{each.text or '(none)'} (reward {each.reward:.2f})" for each in instructions)
+        question = QUESTION.format(env=env, known=listed, failures="\n\n---\n\n".join(self.failures[env]))
         (texts,) = run.generate([[{"role": "user", "content": question}]], samples=config.proposals, by="writer")
         tried: list[tuple[float, str]] = []
         for text in (text.strip() for text in texts):
-            others = [*(each.text for each in own), *(other for _, other in tried)]
+            others = [*(each.text for each in instructions), *(other for _, other in tried)]
             if text and len(text) <= LONGEST and not any(alike(text, other) for other in others):
                 tried += [(reward, text) for reward in self.trial(run, number, env, text)]
         for _, text in sorted(tried, key=lambda pair: -pair[0])[:room]:
@@ -183,13 +183,13 @@ class Inspo(GRPO):
         return [fmean(episode.reward for episode in episodes)] if invalid and fmean(invalid) <= 0.5 else []
 
     def metrics(self, rollouts: Sequence[Rollout]) -> Metrics:
-        envs, known = sorted({rollout.episode.env for rollout in rollouts}), self.population
+        envs, population = sorted({rollout.episode.env for rollout in rollouts}), self.population
         if not envs or not self.config.evolves:
             return {}
         return {
-            "inspo/entropy": fmean(known.entropy(env) for env in envs),
-            "inspo/best_weight": fmean(known.best(env).weight for env in envs),
-            "inspo/age_of_best": fmean(known.steps - known.best(env).born for env in envs),
+            "inspo/entropy": fmean(population.entropy(env) for env in envs),
+            "inspo/best_weight": fmean(population.best(env).weight for env in envs),
+            "inspo/age_of_best": fmean(population.steps - population.best(env).born for env in envs),
         }
 
     def state_dict(self) -> dict[str, Any]:

@@ -100,7 +100,7 @@ class Population:
         """Add one with the median weight."""
         self.add(env, text, median(each.weight for each in self.of(env)))
 
-    def told(self) -> Iterator[str]:
+    def lines(self) -> Iterator[str]:
         """A line for each instruction."""
         for env in sorted({each.env for each in self.known}):
             for each, chance in zip(self.of(env), self.chances(env), strict=True):

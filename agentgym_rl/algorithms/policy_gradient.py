@@ -55,9 +55,9 @@ class PolicyGradient(OnlineAlgorithm[P]):
             rollouts = self.shaped(batch, run.response_tokens)
             self.learn(run, rollouts, number)
             learnt += rollouts
-        return self.told(learnt, run.response_tokens)
+        return self.metrics_of(learnt, run.response_tokens)
 
-    def told(self, learnt: Sequence[Rollout], response_tokens: int) -> Metrics:
+    def metrics_of(self, learnt: Sequence[Rollout], response_tokens: int) -> Metrics:
         """What a step logs of the rollouts that it learned from."""
         metrics = self.metrics(learnt)
         metrics |= self.shaping.metrics([rollout.episode for rollout in learnt], response_tokens)
@@ -100,7 +100,7 @@ class PolicyGradient(OnlineAlgorithm[P]):
         updates = max(1, round(len(groups(learnt)) / config.mini_batch_tasks))
         size, seed = max(1, ceil(len(rows) / updates)), f"{run.seed}:{label}:{run.step}"
         metrics = run.learn(rows, loss, lr=self.rate(number), mini_batch=size, epochs=config.epochs, seed=seed)
-        return {**metrics, **self.told(learnt, run.response_tokens)}
+        return {**metrics, **self.metrics_of(learnt, run.response_tokens)}
 
     def filter(self) -> dict[str, Any]:
         """Arguments of :meth:`Run.batches` that leave out groups without a gradient."""

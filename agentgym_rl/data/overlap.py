@@ -81,7 +81,7 @@ async def overlaps_of(
     return overlaps
 
 
-def told(overlaps: Mapping[str, Mapping[str, Overlap]]) -> str:
+def report(overlaps: Mapping[str, Mapping[str, Overlap]]) -> str:
     """The overlaps, by environment and panel, in one line; empty where there are no panels."""
     counts = {f"{env}/{panel}": overlap for env, by_panel in overlaps.items() for panel, overlap in by_panel.items()}
     shared = [f"{panel}: {overlap}" for panel, overlap in counts.items() if overlap]

@@ -276,7 +276,7 @@ FILLED = json.dumps({"environment": "maze", "level": 1, "look": "plain"})
 def test_proposals_that_may_not_be_born_are_counted_and_children_take_their_place(item: str, says: str) -> None:
     grounds = {"maze": ground(lambda setting: (setting["level"], setting["look"]) in ((9, "dark"), (8, "dark")))}
     found = asked(f"[{item}]", grounds, held_out={"level": [10]})
-    assert found.told["refused"] > 0 and found.told["unread"] == 0
+    assert found.answers["refused"] > 0 and found.told["unread"] == 0
     assert len(found.said) == 1 and says in found.said[0]
     assert len(found.population) == 12
     assert all(part.settings["level"] != 10 for part in found.parts.values())
@@ -285,7 +285,7 @@ def test_proposals_that_may_not_be_born_are_counted_and_children_take_their_plac
 @pytest.mark.parametrize("answer", ["", "no idea", "{}", "[1, 2", "[" * 5000, EnvUnavailable("the writer is gone")])
 def test_without_an_answer_children_are_born(answer: str | Exception) -> None:
     found = asked(answer)
-    assert found.told == {"unread": 1} and len(found.population) == 12
+    assert found.answers == {"unread": 1} and len(found.population) == 12
     assert found.said[0].startswith("mixture=frontier: the writer proposes nothing: ")
     again = frontier(mutate=Mutate.WRITER, every=1, min_episodes=1)
     again.load_state_dict(json.loads(json.dumps(found.state_dict())))

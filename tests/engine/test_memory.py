@@ -71,7 +71,7 @@ def test_what_a_model_needs() -> None:
 )
 def test_the_line(model: Any, monkeypatch: pytest.MonkeyPatch, total: float, free: float, says: str) -> None:
     monkeypatch.setattr(memory, "machine", lambda: (total, free))
-    line = memory.told(PLAN, model)
+    line = memory.report(PLAN, model)
     assert line.startswith("memory: up to ") and says in line
     assert ("engine.micro_tokens" in line) == (free < 5)
 
@@ -79,7 +79,7 @@ def test_the_line(model: Any, monkeypatch: pytest.MonkeyPatch, total: float, fre
 def test_a_run_that_cannot_fit_is_refused(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory, "machine", lambda: (2.0, 2.0))
     with pytest.raises(RecipeError, match=r"needs \d\.\d GiB of memory or more, .* gives it 2\.0 GiB; .*lower engine"):
-        memory.told(PLAN, model)
+        memory.report(PLAN, model)
 
 
 def test_the_plan_of_a_configuration() -> None:

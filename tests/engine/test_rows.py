@@ -58,7 +58,7 @@ ROLLOUTS = [
 ]
 
 
-def told(rollouts, **streams):
+def streamed(rollouts, **streams):
     """Rows by key, with a value of each stream for each rollout."""
     return {
         row.segment: row
@@ -143,12 +143,12 @@ def test_singletons_leave_and_are_cleared(queue):
 
 
 def test_an_advantage_for_each_episode_or_turn_up_to_the_end_of_its_response(queue, batch):
-    write(batch, told(ROLLOUTS, advantage=[2.0, [4.0, 5.0]]))
+    write(batch, streamed(ROLLOUTS, advantage=[2.0, [4.0, 5.0]]))
     assert rows_of(queue.fields["advantages"]) == [[2, 2, 2, 2], [4, 5, 5, 5, 5], [0]]
 
 
 def test_advantages_of_whole_episodes_are_one_number_a_row(queue, batch):
-    write(batch, told(ROLLOUTS[::-1], advantage=[-1.0, 2.0]))
+    write(batch, streamed(ROLLOUTS[::-1], advantage=[-1.0, 2.0]))
     assert queue.fields["advantages"].tolist() == [2, -1, 0]
     every = fields.each_token(queue.fields["advantages"], queue.fields["loss_mask"])
     assert rows_of(every) == [[2] * 4, [-1] * 5, [0]]
@@ -156,16 +156,16 @@ def test_advantages_of_whole_episodes_are_one_number_a_row(queue, batch):
 
 
 def test_the_size_of_advantages_without_a_look_at_tokens_is_that_of_the_tokens(queue, batch):
-    write(batch, told(ROLLOUTS, advantage=[2.0, -1.0]))
+    write(batch, streamed(ROLLOUTS, advantage=[2.0, -1.0]))
     tags = [{**tag} for tag in batch.tags]
     for tag in batch.tags:
         del tag["advantage"]
-    of_tokens = fields.advantage_metrics(batch, told(ROLLOUTS))
+    of_tokens = fields.advantage_metrics(batch, streamed(ROLLOUTS))
     for tag, mask, played in zip(tags, MASKS, [*EPISODES, EPISODES[0]], strict=True):
         tag["own_by_third"] = fields.own_by_third(torch.tensor(mask), played.turns, 0)
     tags[2]["own_by_third"] = [9, 9, 9]  # padding is a copy of some row
     batch.tags, queue.fields = tags, {}
-    assert fields.advantage_metrics(batch, told(ROLLOUTS)) == of_tokens == {
+    assert fields.advantage_metrics(batch, streamed(ROLLOUTS)) == of_tokens == {
         "diagnostics/advantage_first": pytest.approx(5 / 3), "diagnostics/advantage_last": pytest.approx(5 / 4),
     }  # fmt: skip
 
@@ -184,7 +184,7 @@ def test_the_models_own_tokens_by_third_of_the_turns():
 
 def test_verls_advantages_stay_where_an_update_has_none(queue, batch):
     before = rows_of(queue.fields["advantages"])
-    write(batch, told(ROLLOUTS))
+    write(batch, streamed(ROLLOUTS))
     assert rows_of(queue.fields["advantages"]) == before and "value_mask" not in queue.fields
 
 
@@ -193,14 +193,14 @@ def test_notes_in_a_segment_of_their_own_belong_to_the_turn_that_follows():
     played = episode([0.0, 1.0], [(1, 3), (0, 2)])
     played.turns[1].segment = 2
     batch = KVBatchMeta(partition_id="train", keys=["u_0_0", "u_0_1", "u_0_2"], tags=[tag(3), tag(3), tag(2)])
-    of_rows = told([Rollout(episode=played, kept=["u_0_0", "u_0_1", "u_0_2"])], advantage=[[2.0, 3.0]])
+    of_rows = streamed([Rollout(episode=played, kept=["u_0_0", "u_0_1", "u_0_2"])], advantage=[[2.0, 3.0]])
     found = fields.over_tokens(batch, of_rows, lambda row: row.streams["advantage"])
     assert rows_of(found) == [[2, 2, 2], [3, 3, 3], [3, 3]]
 
 
 def test_shaped_rewards_are_on_the_last_token_of_their_rows(queue, batch):
     queue.fields["rm_scores"] = jagged([[0.0, 0, 0, 1], [0.0] * 5, [0.0]])
-    fields.write_rewards(batch, told(ROLLOUTS[::-1], reward=[-0.5, 0.75]))
+    fields.write_rewards(batch, streamed(ROLLOUTS[::-1], reward=[-0.5, 0.75]))
     assert rows_of(queue.fields["rm_scores"]) == [[0, 0, 0, 0.75], [0, 0, 0, 0, -0.5], [0]]
 
 
@@ -214,7 +214,7 @@ def test_verls_estimators_read_the_shaped_rewards(queue, batch):
     settings = verl_config(Resolved(recipes.load(["name=x", "algorithm=reinforce_pp"])), "m", Path("run"))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tq, "kv_batch_get", lambda **_: TensorDict(get(None, None, known), batch_size=3))
-        fields.write_rewards(batch, told(ROLLOUTS, reward=[0.25, -0.5]))
+        fields.write_rewards(batch, streamed(ROLLOUTS, reward=[0.25, -0.5]))
         PPOTrainer._compute_advantage(SimpleNamespace(config=settings), batch, {})
     assert rows_of(queue.fields["returns"]) == [[0.25, 0.25, 0, 0.25], [-0.5, 0, -0.5, -0.5, -0.5], [0]]
 
@@ -243,14 +243,14 @@ def test_workers_are_told_what_to_write(queue, batch):
 
 
 def test_the_size_of_advantages_by_the_position_of_their_turn(queue, batch):
-    write(batch, told(ROLLOUTS, advantage=[-2.0, [4.0, -5.0]]))
-    found = fields.advantage_metrics(batch, told(ROLLOUTS))
+    write(batch, streamed(ROLLOUTS, advantage=[-2.0, [4.0, -5.0]]))
+    found = fields.advantage_metrics(batch, streamed(ROLLOUTS))
     first, last = (2 + 2 + 4) / 3, (2 + 5 + 5 + 5) / 4
     assert found == {
         "diagnostics/advantage_first": pytest.approx(first), "diagnostics/advantage_last": pytest.approx(last),
     }  # fmt: skip
     single = Rollout(episode=episode([0.0], [(0, 5)]), kept=["u_1_0"])
-    assert fields.advantage_metrics(batch, told([single])).keys() == {"diagnostics/advantage_middle"}
+    assert fields.advantage_metrics(batch, streamed([single])).keys() == {"diagnostics/advantage_middle"}
 
 
 def turn_level(batch):
@@ -324,7 +324,7 @@ def test_the_critic_learns_at_the_first_token_of_a_turn(queue, batch):
 
 
 def test_observation_weights_are_on_what_the_model_did_not_write(queue, batch):
-    write(batch, told(ROLLOUTS, advantage=[1.0, 1.0], observation=[0.5, 0.25]))
+    write(batch, streamed(ROLLOUTS, advantage=[1.0, 1.0], observation=[0.5, 0.25]))
     assert rows_of(queue.fields["observation_weight"]) == [[0, 0, 0.5, 0], [0, 0.25, 0, 0, 0], [0]]
 
 
@@ -332,16 +332,17 @@ def test_a_replayed_response_is_no_observation(queue, batch):
     replayed = replace(EPISODES[1], turns=[replace(EPISODES[1].turns[0], calls=0), EPISODES[1].turns[1]])
     queue.fields["loss_mask"] = jagged([[1, 1, 0, 1], [0, 0, 1, 1, 1], [0]], torch.int64)
     write(
-        batch, told([ROLLOUTS[0], replace(ROLLOUTS[1], episode=replayed)], advantage=[1.0] * 2, observation=[0.5] * 2)
+        batch,
+        streamed([ROLLOUTS[0], replace(ROLLOUTS[1], episode=replayed)], advantage=[1.0] * 2, observation=[0.5] * 2),
     )
     assert rows_of(queue.fields["observation_weight"]) == [[0, 0, 0.5, 0], [0, 0.5, 0, 0, 0], [0]]
 
 
 def test_a_token_weighs_what_its_update_says(queue, batch):
-    write(batch, told(ROLLOUTS, advantage=[1.0, 1.0]))
+    write(batch, streamed(ROLLOUTS, advantage=[1.0, 1.0]))
     assert queue.fields["loss_weight"].tolist() == pytest.approx([1 / 3, 1 / 4, 0])
     by_length = Vanilla(VanillaConfig(aggregation=Aggregation.SEQ_MEAN_TOKEN_SUM_NORM))
-    write(batch, told(ROLLOUTS, advantage=[1.0, 1.0]), by_length)
+    write(batch, streamed(ROLLOUTS, advantage=[1.0, 1.0]), by_length)
     assert queue.fields["loss_weight"].tolist() == pytest.approx([1 / 10, 1 / 10, 0]), "each update has one episode"
 
 
@@ -350,18 +351,18 @@ def test_a_stream_of_ones_own_is_a_field(queue, batch):
     for row, prompt in zip(batch.tags, (2, 1, 1), strict=True):
         row["seq_len"] = prompt + row["response_len"]
     each = [PerToken([9, 9, 1, 2, 3, 4]), PerToken([9, 5, 6, 7, 8, 9])]
-    write(batch, told(ROLLOUTS, advantage=[1.0, 1.0], teacher=each, sure=[0.5, 0.25]))
+    write(batch, streamed(ROLLOUTS, advantage=[1.0, 1.0], teacher=each, sure=[0.5, 0.25]))
     assert rows_of(queue.fields["stream_teacher"]) == [[1, 2, 3, 4], [5, 6, 7, 8, 9], [0]]
     assert queue.fields["stream_sure"].tolist() == [0.5, 0.25, 0]
     with pytest.raises(ValueError, match="a stream has 6 numbers for the 7 tokens of u_0_0"):
         batch.tags[0]["seq_len"] = 7
-        write(batch, told(ROLLOUTS, teacher=each))
+        write(batch, streamed(ROLLOUTS, teacher=each))
 
 
 @pytest.mark.parametrize(("weights", "sums"), [([0.5, 2.0], [1.5, 8.0]), ([[1.0, 2.0], [0.0, 1.0]], [4.0, 3.0])])
 def test_rows_of_a_batch_can_be_imitated(queue, batch, weights, sums):
     """An update of the cross-entropy is divided by the sum of its weights; verl's metrics find advantages of 0."""
-    write(batch, told(ROLLOUTS, cross_entropy=weights), CROSS_ENTROPY)
+    write(batch, streamed(ROLLOUTS, cross_entropy=weights), CROSS_ENTROPY)
     assert queue.fields["loss_weight"].tolist() == pytest.approx([1 / sums[0], 1 / sums[1], 0])
     assert queue.fields["advantages"].tolist() == [0.0] * 3 == [tag["advantage"] for tag in batch.tags]
 
@@ -375,8 +376,8 @@ def test_metrics_by_tags_are_those_of_all_tokens(queue, batch):
     queue.fields["rm_scores"] = jagged([[0.0, 0, 0, 1], [0.0] * 5, [0.0]])
     for place, row in enumerate(batch.tags):
         row |= {"prompt_len": 2 + place, "score": float(place == 0), "num_turns": 2}
-    write(batch, told(ROLLOUTS, advantage=[-1.5, 2.0], reward=[0.25, -0.5]))
-    fields.write_rewards(batch, told(ROLLOUTS, reward=[0.25, -0.5]))
+    write(batch, streamed(ROLLOUTS, advantage=[-1.5, 2.0], reward=[0.25, -0.5]))
+    fields.write_rewards(batch, streamed(ROLLOUTS, reward=[0.25, -0.5]))
 
     def of(data):
         """As verl does: padded, and then without the rows that are padding, here the last."""
@@ -395,9 +396,9 @@ def test_metrics_by_tags_are_those_of_all_tokens(queue, batch):
 
 
 def test_the_turn_of_each_token(queue, batch):
-    write(batch, told(ROLLOUTS, advantage=[1.0, 1.0]))
+    write(batch, streamed(ROLLOUTS, advantage=[1.0, 1.0]))
     assert "stream_turn" not in queue.fields
-    write(batch, told(ROLLOUTS, advantage=[1.0, 1.0]), TurnLoss(ClippedConfig()))
+    write(batch, streamed(ROLLOUTS, advantage=[1.0, 1.0]), TurnLoss(ClippedConfig()))
     assert rows_of(queue.fields["stream_turn"]) == [[0, 0, 1, 1], [0, 1, 1, 1, 1], [0]]
 
 
@@ -496,14 +497,14 @@ def folded(queue):
 
 def test_all_segments_have_the_advantage_of_their_episode(queue, folded):
     batch, rollouts = folded
-    write(batch, told(rollouts, advantage=[2.0, -2.0]))
+    write(batch, streamed(rollouts, advantage=[2.0, -2.0]))
     found = fields.each_token(queue.fields["advantages"], queue.fields["loss_mask"])
     assert rows_of(found) == [[2] * 4, [2] * 2, [-2] * 5]
 
 
 def test_notes_belong_to_the_turn_that_follows(queue, folded):
     batch, rollouts = folded
-    write(batch, told(rollouts, advantage=[[2.0, 3.0], [4.0, 5.0]]))
+    write(batch, streamed(rollouts, advantage=[[2.0, 3.0], [4.0, 5.0]]))
     assert rows_of(queue.fields["advantages"]) == [[2, 2, 3, 3], [3, 3], [4, 5, 5, 5, 5]]
 
 

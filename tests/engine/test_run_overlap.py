@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from agentgym_rl.data.overlap import Overlap, told
+from agentgym_rl.data.overlap import Overlap, report
 from agentgym_rl.engine.recipe.compose import load
 from agentgym_rl.engine.recipe.config import EnvConfig, PanelConfig
 from agentgym_rl.engine.recipe.resolved import Resolved
@@ -31,7 +31,7 @@ def ids(path, *item_ids):
 def test_panels_of_other_splits_share_nothing(tmp_path):
     shared = found(tmp_path, "experiment=counter")
     assert shared == {"counter": {"test": Overlap(4, 0, 0)}}
-    assert told(shared) == "overlap: no panel has a task that is trained on"
+    assert report(shared) == "overlap: no panel has a task that is trained on"
 
 
 def test_files_and_demonstrations_are_counted(tmp_path):
@@ -39,7 +39,7 @@ def test_files_and_demonstrations_are_counted(tmp_path):
     env = EnvConfig(split=str(listed), demonstrations=3, panels={"again": PanelConfig(split=str(listed))})
     shared = found(tmp_path, "experiment=counter", counter=env)
     assert shared["counter"] == {"again": Overlap(6, 6, 3)}
-    assert told(shared) == "overlap: counter/again: 6 of 6 tasks are training tasks, 3 have demonstrations"
+    assert report(shared) == "overlap: counter/again: 6 of 6 tasks are training tasks, 3 have demonstrations"
 
 
 def test_a_file_of_demonstrations_counts_by_content(tmp_path):
@@ -66,4 +66,4 @@ def test_parts_of_an_environment_count_together(tmp_path):
 
 
 def test_no_panel_is_no_line():
-    assert told({"counter": {}}) == ""
+    assert report({"counter": {}}) == ""

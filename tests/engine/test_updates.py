@@ -35,7 +35,7 @@ from agentgym_rl.algorithms.rows import PerToken, Row, imitation
 from agentgym_rl.data.episode import Ending, Episode, Turn
 from agentgym_rl.engine.recipe.compose import load
 from agentgym_rl.engine.recipe.resolved import Resolved
-from agentgym_rl.engine.verl.by_rows import ByRows, metric_data, told
+from agentgym_rl.engine.verl.by_rows import ByRows, in_tags, metric_data
 from agentgym_rl.engine.verl.learner import Learner
 from agentgym_rl.engine.verl.mapping import verl_config
 from agentgym_rl.engine.verl.modes import TRAINERS, ColocateTrainer, SeparateTrainer, SyncTrainer
@@ -619,7 +619,7 @@ def test_verls_metrics_read_tokens_where_tags_do_not_say_all(tag, use_critic, ex
     config = settings()
     config.actor_rollout_ref.rollout.moe_load_balance_metrics_interval = experts
     batch = KVBatchMeta(partition_id="train", keys=["a_0_0"], tags=[tag])
-    assert told(batch, config, use_critic) == (not tokens)
+    assert in_tags(batch, config, use_critic) == (not tokens)
 
 
 @pytest.mark.parametrize("trainer", TRAINERS.values())

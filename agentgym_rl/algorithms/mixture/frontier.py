@@ -126,7 +126,7 @@ class Frontier(Mixture[FrontierConfig]):
         """The population and all that left, by birth."""
         self.population: list[Individual] = []
         self.observed = 0
-        self.told: Counter[str] = Counter()
+        self.answers: Counter[str] = Counter()
         """What came of the writer's answers: ``proposals``, ``refused`` ones, and answers ``unread``."""
         self._parts: dict[str, Part] = {}
         self._refused: dict[str, str] = {}
@@ -167,10 +167,10 @@ class Frontier(Mixture[FrontierConfig]):
     def observe(self, episodes: Sequence[Episode]) -> None:
         """Episodes of parts that have left meanwhile are ignored."""
         living = {each.name for each in self.population}
-        own = [episode for episode in episodes if episode.env in living or episode.env not in self._parts]
-        super().observe(own)
+        played = [episode for episode in episodes if episode.env in living or episode.env not in self._parts]
+        super().observe(played)
         for each in self.population:
-            counted = [episode for episode in own if episode.env == each.name and episode.ending.counts]
+            counted = [episode for episode in played if episode.env == each.name and episode.ending.counts]
             solved = sum(episode.success for episode in counted)
             each.episodes += len(counted)
             each.success.add(solved, len(counted) - solved, self.config.decay)
@@ -205,9 +205,9 @@ class Frontier(Mixture[FrontierConfig]):
             "frontier/refused": len(self._refused),
         }
         if self.config.mutate is Mutate.WRITER:
-            metrics["frontier/writer_proposals"] = self.told["proposals"]
-            metrics["frontier/writer_refused"] = self.told["refused"]
-            metrics["frontier/writer_unread"] = self.told["unread"]
+            metrics["frontier/writer_proposals"] = self.answers["proposals"]
+            metrics["frontier/writer_refused"] = self.answers["refused"]
+            metrics["frontier/writer_unread"] = self.answers["unread"]
         if elite := self.elite():
             metrics["frontier/elite_success"] = fmean(each.success.mean for each in elite)
         return metrics
@@ -217,7 +217,7 @@ class Frontier(Mixture[FrontierConfig]):
         population = {
             "observed": self.observed,
             "refused": self._refused,
-            "told": dict(self.told),
+            "answers": dict(self.answers),
             "individuals": [each.state_dict() for each in self.individuals],
         }
         return {**super().state_dict(), "shares": population}
@@ -227,7 +227,7 @@ class Frontier(Mixture[FrontierConfig]):
         if not isinstance(population, Mapping) or "individuals" not in population:
             raise ValueError("the state of mixture=frontier has a population, and this one has none")
         self.observed, self._refused = population["observed"], dict(population["refused"])
-        self.told = Counter(population["told"])
+        self.answers = Counter(population["answers"])
         self.individuals = [Individual.from_state(each) for each in population["individuals"]]
         self.population = [each for each in self.individuals if each.died is None]
         self._parts = {each.name: Part(each.env, each.settings) for each in self.individuals}
@@ -295,20 +295,20 @@ class Frontier(Mixture[FrontierConfig]):
 
     def _propose(self) -> None:
         """Let a writer's settings be born."""
-        wanted = self._missing
-        if self.config.mutate is not Mutate.WRITER or not wanted:
+        missing = self._missing
+        if self.config.mutate is not Mutate.WRITER or not missing:
             return
         played = [each for each in self.individuals if each.died in (None, self.observed)]
         try:
-            found = proposals(self.ask(question(self.spaces, played, wanted)))[:wanted]
+            proposed = proposals(self.ask(question(self.spaces, played, missing)))[:missing]
         except (EnvError, Unreadable) as error:
-            self.told["unread"] += 1
+            self.answers["unread"] += 1
             self.say(f"mixture=frontier: the writer proposes nothing: {error}")
             return
-        faults = [fault for each in found if (fault := self._fault(each))]
-        self.told.update(proposals=len(found), refused=len(faults))
+        faults = [fault for each in proposed if (fault := self._fault(each))]
+        self.answers.update(proposals=len(proposed), refused=len(faults))
         if faults:
-            self.say(f"mixture=frontier: {len(faults)} of {len(found)} proposals refused; the first: {faults[0]}")
+            self.say(f"mixture=frontier: {len(faults)} of {len(proposed)} proposals refused; the first: {faults[0]}")
 
     def _fault(self, proposal: Any) -> str:
         """Why a proposal is not born; empty where it is."""

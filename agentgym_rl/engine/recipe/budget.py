@@ -41,7 +41,7 @@ def settle(config: Config, given: Collection[str]) -> None:
     algorithm.steps = steps
 
 
-def told(config: Config) -> str | None:
+def line(config: Config) -> str | None:
     """By how much the steps differ from the budget; None where they do not."""
     budget, algorithm = config.budget, config.algorithm.online
     if budget.episodes is None or algorithm is None:

@@ -177,7 +177,7 @@ def _composed(overrides: Sequence[str]) -> DictConfig:
 
 def remarks(config: Config, overrides: Sequence[str]) -> list[str]:
     """Warnings before a run starts: settings that the experiment lacks, and an unspent budget."""
-    return [*_untuned(config, overrides), *filter(None, [budget.told(config)])]
+    return [*_untuned(config, overrides), *filter(None, [budget.line(config)])]
 
 
 def restore(values: Mapping[str, Any]) -> Config:

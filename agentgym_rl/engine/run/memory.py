@@ -163,7 +163,7 @@ def _limits() -> list[int]:
 LOWER = "engine.micro_tokens, engine.kv_cache_gib, engine.workers or rollout.workers"
 
 
-def told(plan: Plan, network: Any) -> str:
+def report(plan: Plan, network: Any) -> str:
     """A line on the memory that a run needs.
 
     Args:

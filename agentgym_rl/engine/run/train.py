@@ -17,7 +17,7 @@ from omegaconf import OmegaConf
 from rich.console import Console
 
 from agentgym_rl.algorithms.model import AS_LOADED, START
-from agentgym_rl.data.overlap import Overlap, told
+from agentgym_rl.data.overlap import Overlap, report
 from agentgym_rl.engine.recipe import context, gpus, models, preflight
 from agentgym_rl.engine.recipe.compose import identity, to_yaml
 from agentgym_rl.engine.recipe.config import Device, TinyModelConfig
@@ -128,7 +128,7 @@ def _train(
         from agentgym_rl.rollout.builder import continuous_token_builder
 
     overlaps = resolved.overlaps(files)
-    if line := told(overlaps):
+    if line := report(overlaps):
         progress.say(line)
     network = skeleton(model)
     resolved, of_gpus = gpu_memory.fitted(resolved, network, gpus.smallest)
@@ -158,7 +158,7 @@ def _train(
             begins = config.run.control or START in starts
             base = needs.loaded_weights or AS_LOADED in starts or (begins and not config.cloning.epochs)
             if (plan := _plan(resolved)) is not None:
-                progress.say(memory.told(plan, network))
+                progress.say(memory.report(plan, network))
             if of_gpus is not None:
                 progress.say(of_gpus)
             with stop.at_once():

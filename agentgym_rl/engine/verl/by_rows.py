@@ -39,12 +39,13 @@ class ByRows(PPOTrainer):  # type: ignore[misc]
     def _compute_metrics(
         self, batch: KVBatchMeta, metrics: dict[str, Any], timing_raw: dict[str, float], global_steps: int, epoch: int
     ) -> None:
-        data = (lambda **_: queue.metric_rows(batch.tags)) if told(batch, self.config, self.use_critic) else metric_data
+        suffices = in_tags(batch, self.config, self.use_critic)
+        data = (lambda **_: queue.metric_rows(batch.tags)) if suffices else metric_data
         trainer_base.get_metric_data_with_optional_routed_experts = data
         super()._compute_metrics(batch, metrics, timing_raw, global_steps, epoch)
 
 
-def told(batch: KVBatchMeta, config: DictConfig, use_critic: bool) -> bool:
+def in_tags(batch: KVBatchMeta, config: DictConfig, use_critic: bool) -> bool:
     """True if the tags of a batch say all that verl's metrics read of it."""
     experts = config.actor_rollout_ref.rollout.moe_load_balance_metrics_interval > 0
     return not (use_critic or experts) and all("advantage" in tag for tag in batch.tags)

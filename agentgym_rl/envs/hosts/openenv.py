@@ -105,7 +105,7 @@ class OpenEnvSession(EnvProxy):
     def __init__(self, name: str, options: Mapping[str, Any], host: OpenEnvHost) -> None:
         facts = make(name, **options)
         self.offer = host.offer(name)
-        super().__init__(facts.told(self.offer) if isinstance(facts, OpenEnv) else facts)
+        super().__init__(facts.with_facts(self.offer) if isinstance(facts, OpenEnv) else facts)
         if not isinstance(facts, OpenEnv) and self.offer.name != name:
             raise ProtocolError(f"{self.offer.base} has the environment {self.offer.name}, not {name}")
         self._name, self._host = name, host

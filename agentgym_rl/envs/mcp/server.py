@@ -64,13 +64,15 @@ class ToolServer:
         return self._result(first.text, Step(first, 0.0, terminated=False), False)
 
     def _result(self, text: str, step: Step, invalid: bool) -> CallToolResult:
-        told = {
+        result = {
             "item_id": self._task,
             "reward": step.reward,
             "terminated": step.terminated,
             "truncated": step.truncated,
         }
-        return CallToolResult(content=[TextContent(type="text", text=text)], structured_content=told, is_error=invalid)
+        return CallToolResult(
+            content=[TextContent(type="text", text=text)], structured_content=result, is_error=invalid
+        )
 
     def _first(self) -> int:
         return self.env.spec.splits["train"][0]

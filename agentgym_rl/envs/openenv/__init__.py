@@ -68,7 +68,7 @@ class OpenEnv(TextEnv):
         self._splits: Mapping[str, range] = SEEDS
         self._spec = self._described(instruction or "You act in an environment.", ())
 
-    def told(self, offer: Offer) -> OpenEnv:
+    def with_facts(self, offer: Offer) -> OpenEnv:
         """This environment with the facts of a server. Raises ProtocolError: the server takes no such actions."""
         env = copy(self)
         env._field, tools = self._way(offer)

@@ -151,9 +151,9 @@ class Explorer:
             if line["split"] == split and tool in used
         ]
         done = WORDING.done.format(instructions=" | ".join(near[-TOLD:])) if near else ""
-        told = (WORDING.curious_once if world.by_one_call else WORDING.curious).format(tool=tool) + done
-        own = world.line(Found(instruction=told))
-        return {"instruction": told, **own, **asked.begins(rollout, world.starts)}
+        instruction = (WORDING.curious_once if world.by_one_call else WORDING.curious).format(tool=tool) + done
+        line = world.line(Found(instruction=instruction))
+        return {"instruction": instruction, **line, **asked.begins(rollout, world.starts)}
 
     def _options(self, lines: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
         """Those of sessions whose tasks are these lines."""

@@ -29,10 +29,10 @@ class Giveaways:
     @classmethod
     def of(cls, tasks: Iterable[tuple[TextEnv, Task]]) -> Giveaways:
         """Those of tasks, each with a session that knows it."""
-        return cls.told((env.goal(task), solution_of(env, task)) for env, task in tasks)
+        return cls.of_solutions((env.goal(task), solution_of(env, task)) for env, task in tasks)
 
     @classmethod
-    def told(cls, tasks: Iterable[tuple[str, Sequence[str]]]) -> Giveaways:
+    def of_solutions(cls, tasks: Iterable[tuple[str, Sequence[str]]]) -> Giveaways:
         """Those of goals, each with the commands of its oracle; none where there is no oracle."""
         known = [(goal, tuple(solution)) for goal, solution in tasks]
         goals = {words(goal) for goal, _ in known}
@@ -43,8 +43,8 @@ class Giveaways:
             frozenset(word for word in words(solution[-1]) if used[word] == 1 and len(word) >= SHORTEST)
             for solution in solutions
         }
-        told = {short if letters[short := _letters(goal)] == 1 and len(short) > 1 else goal for goal in goals}
-        return cls(tuple(told) if len(goals) > 1 else (), tuple(answers - {frozenset()}))
+        shortened = {short if letters[short := _letters(goal)] == 1 and len(short) > 1 else goal for goal in goals}
+        return cls(tuple(shortened) if len(goals) > 1 else (), tuple(answers - {frozenset()}))
 
     def of_goal(self, sentence: str) -> bool:
         """Whether it has all words of a task's goal."""

@@ -122,7 +122,7 @@ def refuse(refusal: Refusal) -> dict[str, Any]:
     """The body of an error."""
     kinds = {401: "authentication_error", 404: "not_found_error", 413: "request_too_large"}
     kind = kinds.get(refusal.status, "invalid_request_error" if refusal.status < 500 else "api_error")
-    return {"type": "error", "error": {"type": kind, "message": refusal.told}}
+    return {"type": "error", "error": {"type": kind, "message": refusal.text}}
 
 
 def _head(request: Request, reply: Reply) -> dict[str, Any]:

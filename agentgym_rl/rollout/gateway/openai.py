@@ -134,7 +134,7 @@ def stream(request: Request, reply: Reply) -> Iterator[bytes]:
 def refuse(refusal: Refusal) -> dict[str, Any]:
     """The body of an error."""
     kind = "invalid_request_error" if refusal.status < 500 else "server_error"
-    return {"error": {"message": refusal.told, "type": kind, "param": None, "code": refusal.code}}
+    return {"error": {"message": refusal.text, "type": kind, "param": None, "code": refusal.code}}
 
 
 def _calls(reply: Reply) -> list[dict[str, Any]]:

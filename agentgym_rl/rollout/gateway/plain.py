@@ -18,18 +18,18 @@ EXPLAINED = (
 def plain(messages: Sequence[ChatMessage], tools: Sequence[Mapping[str, Any]] = ()) -> list[Message]:
     """The messages with tools, calls and results as text. Successive messages of the user, or of the system,
     become one."""
-    told: list[Message] = []
+    chat: list[Message] = []
     for message in messages:
         role, text = "user" if message["role"] == "tool" else message["role"], _text(message)
-        if role != "assistant" and told and told[-1]["role"] == role:
-            text = "\n\n".join(filter(None, (told.pop()["content"], text)))
-        told.append({"role": role, "content": text})
+        if role != "assistant" and chat and chat[-1]["role"] == role:
+            text = "\n\n".join(filter(None, (chat.pop()["content"], text)))
+        chat.append({"role": role, "content": text})
     if not tools:
-        return told
+        return chat
     explained = EXPLAINED.format(tools="\n".join(json.dumps(tool["function"], ensure_ascii=False) for tool in tools))
-    if told and told[0]["role"] == "system":
-        explained = f"{told.pop(0)['content']}\n\n{explained}"
-    return [{"role": "system", "content": explained}, *told]
+    if chat and chat[0]["role"] == "system":
+        explained = f"{chat.pop(0)['content']}\n\n{explained}"
+    return [{"role": "system", "content": explained}, *chat]
 
 
 def _text(message: ChatMessage) -> str:

@@ -30,7 +30,7 @@ class Refusal(Exception):
         self.code, self.status = code, status
 
     @property
-    def told(self) -> str:
+    def text(self) -> str:
         """The message with the code, which libraries of agents pass on in texts only."""
         return f"{self} ({self.code})"
 
