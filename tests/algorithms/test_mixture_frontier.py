@@ -48,54 +48,54 @@ def outcome(task: Task, success: bool) -> Episode:
     )
 
 
-def played(found: Frontier, steps: range, skill: float, spread: float = 0.5, seed: int = 1) -> list[list[str]]:
+def played(mixture: Frontier, steps: range, skill: float, spread: float = 0.5, seed: int = 1) -> list[list[str]]:
     """Steps of an agent that solves a level d with the chance sigma((skill - d) / spread); the tasks of each."""
     drawn = []
     for number in steps:
         rng, episodes = Random(f"{seed}:{number}"), []
-        for draw in found.draw(number, 24, 4):
-            level = float(found.parts[draw.task.env].settings["level"])
+        for draw in mixture.draw(number, 24, 4):
+            level = float(mixture.parts[draw.task.env].settings["level"])
             chance = 1 / (1 + exp((level - skill) / spread))
             episodes += [outcome(draw.task, rng.random() < chance) for _ in range(draw.samples)]
-        found.observe(episodes)
+        mixture.observe(episodes)
         drawn.append([episode.item_id for episode in episodes])
     return drawn
 
 
-def levels(found: Frontier) -> float:
+def levels(mixture: Frontier) -> float:
     """Mean level by share."""
-    shares = found.shares
-    return sum(shares[each.name] * float(each.settings["level"]) for each in found.population)
+    shares = mixture.shares
+    return sum(shares[each.name] * float(each.settings["level"]) for each in mixture.population)
 
 
 @pytest.mark.parametrize("skill", [2.5, 5.0, 8.5])
 def test_levels_follow_the_skill(skill: float) -> None:
-    found = frontier(every=2, floor=0.02, novelty=0.1)
-    played(found, range(60), skill)
-    assert levels(found) == pytest.approx(skill, abs=1.0)
-    assert found.deaths > 12
+    mixture = frontier(every=2, floor=0.02, novelty=0.1)
+    played(mixture, range(60), skill)
+    assert levels(mixture) == pytest.approx(skill, abs=1.0)
+    assert mixture.deaths > 12
 
 
 def test_levels_follow_a_skill_that_grows() -> None:
-    found = frontier(every=2, floor=0.02, novelty=0.1)
-    played(found, range(40), 2.5)
-    early = levels(found)
-    played(found, range(40, 110), 8.0)
-    assert early < 4 < 6.5 < levels(found)
+    mixture = frontier(every=2, floor=0.02, novelty=0.1)
+    played(mixture, range(40), 2.5)
+    early = levels(mixture)
+    played(mixture, range(40, 110), 8.0)
+    assert early < 4 < 6.5 < levels(mixture)
 
 
 def test_utility_by_hand() -> None:
-    found = frontier(novelty=0.4, distance=0.1)
+    mixture = frontier(novelty=0.4, distance=0.1)
     same = {"level": 4, "look": "plain"}
-    found.population = [
+    mixture.population = [
         Individual("a", "maze", same, 0, [], 9, Posterior(5, 1)),
         Individual("b", "maze", {**same, "level": 5}, 0, [], 9, Posterior(0, 2)),  # 1/18 away
         Individual("c", "maze", {**same, "look": "odd"}, 0, [], 9, Posterior(1, 1)),  # 1/2 away
         Individual("d", "maze", {**same, "level": 10}, 0, [], 9, Posterior(0, 98)),  # 1/3 away
     ]
-    assert [found.utility(each) for each in found.population] == pytest.approx([0.25 - 0.1, 0.25 - 0.1, 0.5, 0.01])
+    assert [mixture.utility(each) for each in mixture.population] == pytest.approx([0.25 - 0.1, 0.25 - 0.1, 0.5, 0.01])
     weights = [0.15, 0.15, 0.5, 0.01]
-    assert [*found.shares.values()] == pytest.approx([0.1 / 4 + 0.9 * weight / sum(weights) for weight in weights])
+    assert [*mixture.shares.values()] == pytest.approx([0.1 / 4 + 0.9 * weight / sum(weights) for weight in weights])
 
 
 @pytest.mark.parametrize("tasks", By)
@@ -125,28 +125,31 @@ def test_a_resumed_mixture_goes_on_with_the_same_settings(tasks: By, stop: int) 
 def test_whatever_happens(
     seed: int, skill: float, held: set[int], population: int, crossover: float, floor: float
 ) -> None:
-    found = frontier(
+    mixture = frontier(
         {"maze": ground(lambda setting: setting["look"] == "dark")},
         seed, every=1, min_episodes=4, population=population, elite=population // 2, crossover=crossover, floor=floor,
         held_out={"level": sorted(held)},
     )  # fmt: skip
     for number in range(6):
-        tasks = played(found, range(number, number + 1), skill)[0]
+        tasks = played(mixture, range(number, number + 1), skill)[0]
         assert len(tasks) == 24 * 4
-        assert 1 <= len(found.population) <= population
+        assert 1 <= len(mixture.population) <= population
         assert (
-            sum(found.shares.values()) == pytest.approx(1) and min(found.shares.values()) >= floor / population - 1e-9
+            sum(mixture.shares.values()) == pytest.approx(1)
+            and min(mixture.shares.values()) >= floor / population - 1e-9
         )
-        assert len({json.dumps(each.settings) for each in found.population}) == len(found.population)
-    assert all(part.settings["level"] not in held and part.settings["look"] != "dark" for part in found.parts.values())
-    assert len(found.individuals) == len(found.population) + found.deaths
+        assert len({json.dumps(each.settings) for each in mixture.population}) == len(mixture.population)
+    assert all(
+        part.settings["level"] not in held and part.settings["look"] != "dark" for part in mixture.parts.values()
+    )
+    assert len(mixture.individuals) == len(mixture.population) + mixture.deaths
 
 
 def test_settings_that_no_oracle_solves_are_never_born_and_a_small_space_leaves_a_small_population() -> None:
-    found = frontier({"maze": ground(lambda setting: setting["level"] > 2)})
-    assert {each.settings["level"] for each in found.population} == {1, 2}
-    assert found.metrics()["frontier/size"] == 6 < found.config.population
-    assert found.metrics()["frontier/refused"] > 0
+    mixture = frontier({"maze": ground(lambda setting: setting["level"] > 2)})
+    assert {each.settings["level"] for each in mixture.population} == {1, 2}
+    assert mixture.metrics()["frontier/size"] == 6 < mixture.config.population
+    assert mixture.metrics()["frontier/refused"] > 0
     for others in ({}, {"babyai": ground()}):
         with pytest.raises(ValueError, match=r"no setting of maze can be trained on: .* is not solved"):
             frontier({**others, "maze": ground(lambda setting: True)})
@@ -159,43 +162,43 @@ def test_every_environment_needs_a_place() -> None:
 
 def test_no_environment_dies_out() -> None:
     envs = {"maze": ground(), "babyai": ground(lambda setting: setting["level"] < 9)}
-    found = frontier(envs, every=1, min_episodes=1, elite=2, population=4)
+    mixture = frontier(envs, every=1, min_episodes=1, elite=2, population=4)
     for number in range(12):
-        played(found, range(number, number + 1), 4.0)  # hopeless in babyai
-        assert {each.env for each in found.population} == {"maze", "babyai"}
-    assert found.metrics()["env/babyai/share"] > 0
+        played(mixture, range(number, number + 1), 4.0)  # hopeless in babyai
+        assert {each.env for each in mixture.population} == {"maze", "babyai"}
+    assert mixture.metrics()["env/babyai/share"] > 0
 
 
 def test_what_has_too_few_episodes_is_not_judged() -> None:
-    found = frontier(every=1, min_episodes=1000)
-    first = [each.name for each in found.population]
-    played(found, range(5), 5)
-    assert [each.name for each in found.population] == first and found.deaths == 0
-    assert "frontier/elite_success" not in found.metrics()
+    mixture = frontier(every=1, min_episodes=1000)
+    first = [each.name for each in mixture.population]
+    played(mixture, range(5), 5)
+    assert [each.name for each in mixture.population] == first and mixture.deaths == 0
+    assert "frontier/elite_success" not in mixture.metrics()
 
 
 def test_late_episodes_of_parts_that_left_are_ignored_and_strangers_refused() -> None:
-    found = frontier(every=1, min_episodes=4)
-    played(found, range(6), 5)
-    gone = next(name for name in found.parts if name not in found.shares)
-    found.observe([outcome(Task(gone, 1), True)])
+    mixture = frontier(every=1, min_episodes=4)
+    played(mixture, range(6), 5)
+    gone = next(name for name in mixture.parts if name not in mixture.shares)
+    mixture.observe([outcome(Task(gone, 1), True)])
     with pytest.raises(ValueError, match="episodes of textcraft"):
-        found.observe([outcome(Task("textcraft", 1), True)])
+        mixture.observe([outcome(Task("textcraft", 1), True)])
 
 
 def test_tasks_that_are_left_out_are_drawn_no_more_and_a_part_without_tasks_leaves() -> None:
-    found = frontier()
-    first, second = (each.name for each in found.population[:2])
-    found.leave_out([*(Task(first, index) for index in range(100)), *(Task(second, index) for index in range(99))])
-    assert first not in found.shares
-    drawn = {draw.task for step in range(40) for draw in found.draw(step, 8, 1)}
+    mixture = frontier()
+    first, second = (each.name for each in mixture.population[:2])
+    mixture.leave_out([*(Task(first, index) for index in range(100)), *(Task(second, index) for index in range(99))])
+    assert first not in mixture.shares
+    drawn = {draw.task for step in range(40) for draw in mixture.draw(step, 8, 1)}
     assert {task.index for task in drawn if task.env == second} == {99}
 
 
 def test_options_of_the_recipe_do_not_move() -> None:
-    found = frontier({"maze": ground(options={"look": "odd"})})
-    assert {tuple(part.settings) for part in found.parts.values()} == {("level",)}
-    assert len(found.population) == 10
+    mixture = frontier({"maze": ground(options={"look": "odd"})})
+    assert {tuple(part.settings) for part in mixture.parts.values()} == {("level",)}
+    assert len(mixture.population) == 10
 
 
 NESTED = (Knob("depth", (1, 2, 3), nested=True),)
@@ -221,18 +224,18 @@ def test_what_cannot_be(envs: dict[str, Adjustable], held_out: dict[str, list[An
 
 def asked(answer: str | Exception, envs: Mapping[str, Adjustable] | None = None, **keys: Any) -> Frontier:
     """A population that has changed once, after a writer was asked; what it was asked and what was said is kept."""
-    found = frontier(envs, mutate=Mutate.WRITER, every=1, min_episodes=1, **keys)
-    found.questions, found.said = [], []
+    mixture = frontier(envs, mutate=Mutate.WRITER, every=1, min_episodes=1, **keys)
+    mixture.questions, mixture.said = [], []
 
     def ask(question: str) -> str:
-        found.questions.append(question)
+        mixture.questions.append(question)
         if isinstance(answer, Exception):
             raise answer
         return answer
 
-    found.ask, found.say = ask, found.said.append
-    played(found, range(1), 5.0)
-    return found
+    mixture.ask, mixture.say = ask, mixture.said.append
+    played(mixture, range(1), 5.0)
+    return mixture
 
 
 def test_what_a_writer_proposes_is_born_first() -> None:
@@ -240,17 +243,19 @@ def test_what_a_writer_proposes_is_born_first() -> None:
         {"environment": "maze", "level": "7", "look": "dark"},
         {"environment": "maze", "level": 6, "look": "odd"},
     ]
-    found = asked(f"<think>[hm]</think>Here they are:\n```json\n{json.dumps(proposals)}\n```", held_out={"level": [10]})
-    born = [each for each in found.individuals if each.parents == ["writer"]]
+    mixture = asked(
+        f"<think>[hm]</think>Here they are:\n```json\n{json.dumps(proposals)}\n```", held_out={"level": [10]}
+    )
+    born = [each for each in mixture.individuals if each.parents == ["writer"]]
     assert [each.settings for each in born] == [{"level": 7, "look": "dark"}, {"level": 6, "look": "odd"}]
-    assert len(found.population) == 12 and found.deaths == 8, "children took the other places"
-    assert [found.metrics()[f"frontier/writer_{key}"] for key in ("proposals", "refused", "unread")] == [2, 0, 0]
-    (question,) = found.questions
+    assert len(mixture.population) == 12 and mixture.deaths == 8, "children took the other places"
+    assert [mixture.metrics()[f"frontier/writer_{key}"] for key in ("proposals", "refused", "unread")] == [2, 0, 0]
+    (question,) = mixture.questions
     assert "maze: level = 1, 2, 3, 4, 5, 6, 7, 8, 9; look = plain, odd, dark" in question
     assert (
         question.count("% in 8 episodes") + question.count("% in 12 episodes") == 12
         and "Propose 8 other" in question
-        and found.said == []
+        and mixture.said == []
     )
 
 
@@ -275,21 +280,21 @@ FILLED = json.dumps({"environment": "maze", "level": 1, "look": "plain"})
 )
 def test_proposals_that_may_not_be_born_are_counted_and_children_take_their_place(item: str, says: str) -> None:
     grounds = {"maze": ground(lambda setting: (setting["level"], setting["look"]) in ((9, "dark"), (8, "dark")))}
-    found = asked(f"[{item}]", grounds, held_out={"level": [10]})
-    assert found.answers["refused"] > 0 and found.told["unread"] == 0
-    assert len(found.said) == 1 and says in found.said[0]
-    assert len(found.population) == 12
-    assert all(part.settings["level"] != 10 for part in found.parts.values())
+    mixture = asked(f"[{item}]", grounds, held_out={"level": [10]})
+    assert mixture.answers["refused"] > 0 and mixture.answers["unread"] == 0
+    assert len(mixture.said) == 1 and says in mixture.said[0]
+    assert len(mixture.population) == 12
+    assert all(part.settings["level"] != 10 for part in mixture.parts.values())
 
 
 @pytest.mark.parametrize("answer", ["", "no idea", "{}", "[1, 2", "[" * 5000, EnvUnavailable("the writer is gone")])
 def test_without_an_answer_children_are_born(answer: str | Exception) -> None:
-    found = asked(answer)
-    assert found.answers == {"unread": 1} and len(found.population) == 12
-    assert found.said[0].startswith("mixture=frontier: the writer proposes nothing: ")
+    mixture = asked(answer)
+    assert mixture.answers == {"unread": 1} and len(mixture.population) == 12
+    assert mixture.said[0].startswith("mixture=frontier: the writer proposes nothing: ")
     again = frontier(mutate=Mutate.WRITER, every=1, min_episodes=1)
-    again.load_state_dict(json.loads(json.dumps(found.state_dict())))
-    assert again.metrics() == found.metrics()
+    again.load_state_dict(json.loads(json.dumps(mixture.state_dict())))
+    assert again.metrics() == mixture.metrics()
 
 
 def test_a_writer_that_takes_no_question_ends_the_run() -> None:
@@ -306,13 +311,13 @@ def test_a_population_that_shrinks_says_so() -> None:
         solved.add(name)
         return range(100)
 
-    found = frontier({"maze": ground(tasks=tasks)}, every=1, min_episodes=1)
+    mixture = frontier({"maze": ground(tasks=tasks)}, every=1, min_episodes=1)
     said: list[str] = []
-    found.say = said.append
-    played(found, range(1), 5.0)
-    assert 4 <= len(found.population) < 12
+    mixture.say = said.append
+    played(mixture, range(1), 5.0)
+    assert 4 <= len(mixture.population) < 12
     assert said == [
-        f"mixture=frontier: {len(found.population)} settings live instead of 12; what else was drawn lives already, or "
+        f"mixture=frontier: {len(mixture.population)} settings live instead of 12; what else was drawn lives already, or "
         "its oracle does not solve it"
     ]
 
