@@ -44,7 +44,7 @@ def evolving(accumulate=True, max_per_task=1, thresholds=None):
     return AgentEvol(config)
 
 
-def kept(filled):
+def first_tokens(filled):
     return [success.segments[0].input_ids[0] for success in filled.successes]
 
 
@@ -60,7 +60,7 @@ def test_successes_shortest_first_no_two_alike():
     for most, expected in ((1, [2, 4]), (5, [0, 2, 4]), (0, [])):
         filled = evolving(max_per_task=most)
         filled.keep(1, rollouts(played))
-        assert kept(filled) == expected
+        assert first_tokens(filled) == expected
     assert evolving().keep(1, []) == ([], {"agentevol/kept": 0, "agentevol/pool": 0})
 
 
@@ -80,7 +80,7 @@ EPISODES = st.lists(
 def test_what_is_kept(played, most):
     filled = evolving(max_per_task=most)
     filled.keep(1, rollouts(played))
-    indices = kept(filled)
+    indices = first_tokens(filled)
     assert indices == sorted(set(indices))
     assert all(played[index].success and played[index].ending.counts for index in indices)
     for item_id in "ab":
@@ -101,10 +101,10 @@ def test_a_threshold_of_ones_own_replaces_the_worlds_rule():
     ]
     filled = evolving(thresholds={"counter": 0.3})
     filled.keep(1, rollouts(played))
-    assert kept(filled) == [0, 1]
+    assert first_tokens(filled) == [0, 1]
     filled = evolving(thresholds={"counter": 0.6})
     filled.keep(1, rollouts(played))
-    assert kept(filled) == []
+    assert first_tokens(filled) == []
 
 
 def test_turns_whose_action_was_refused_are_context():
@@ -179,25 +179,25 @@ def test_a_trajectory_found_again_is_learnt_once():
 
 def test_a_search_that_goes_on_after_a_kill_branches_from_no_discarded_episode():
     messages = [{"role": role, "content": role} for role in ("system", "user", "assistant")]
-    whole = replace(episode("counter_2", ["y"], success=False), messages=messages)
-    discarded = replace(whole, turns=episode("counter_2", ["x"]).turns)
+    failure = replace(episode("counter_2", ["y"], success=False), messages=messages)
+    discarded = replace(failure, turns=episode("counter_2", ["x"]).turns)
 
-    asked = []
+    requested = []
 
     class Resumed:
         seed, replayable = 0, ["counter"]
 
         def journal(self):
-            return [Rollout(episode=discarded), rollout(whole, 7)]
+            return [Rollout(episode=discarded), rollout(failure, 7)]
 
         def rollouts(self, requests, label, *, resumable):
-            asked.extend(requests)
-            aborted = replace(whole, ending=Ending.ABORTED)
+            requested.extend(requests)
+            aborted = replace(failure, ending=Ending.ABORTED)
             return [Rollout(episode=replace(aborted, tags=request.tags)) for request in requests]
 
     evolve = AgentEvol(AgentEvolConfig(search=SearchConfig(calls=1)))
     assert evolve.search(Resumed(), 4)["search/tasks"] == 1
-    assert [(request.tags["round"], request.prefix.avoid) for request in asked] == [(5, ["y"])]
+    assert [(request.tags["round"], request.prefix.avoid) for request in requested] == [(5, ["y"])]
 
 
 def test_what_a_round_logs():
@@ -209,8 +209,8 @@ def test_what_a_round_logs():
         episode("b", ["x"]),
         episode("c", ["x"], env="other", success=False),
     ]
-    found, metrics = filled.keep(2, rollouts(played))
-    assert [rollout.episode for rollout in found] == [played[0], played[2]]
+    rollouts_kept, metrics = filled.keep(2, rollouts(played))
+    assert [rollout.episode for rollout in rollouts_kept] == [played[0], played[2]]
     assert metrics == {
         "agentevol/kept": 2,
         "agentevol/pool": 3,

@@ -26,11 +26,11 @@ def learned(general, passes=1, **keys):
     return seen
 
 
-@pytest.mark.parametrize(("share", "wanted"), [(0.25, 2), (0.5, 6), (0.8, 24)])
-def test_general_conversations_have_their_share_of_a_pass(share, wanted):
+@pytest.mark.parametrize(("share", "general"), [(0.25, 2), (0.5, 6), (0.8, 24)])
+def test_general_conversations_have_their_share_of_a_pass(share, general):
     first, second = learned(rollouts(100, 9), passes=2, mix_share=share)
     for rows in (first, second):
-        assert rows[:6] == [*range(6)] and len(rows) == 6 + wanted
+        assert rows[:6] == [*range(6)] and len(rows) == 6 + general
         often = Counter(rows[6:])
         assert max(often.values()) - min(often[number] for number in range(100, 109)) <= 1
     assert first != second, "each pass draws its own"

@@ -65,17 +65,17 @@ def test_the_gate_opens_by_success_or_when_it_stalls():
 
 @given(successes=st.lists(st.floats(0, 1), max_size=60), cut=st.integers(0, 60))
 def test_a_gate_resumed_anywhere_is_the_same_gate(successes, cut):
-    whole = SuccessGated(SuccessGatedConfig(rounds=[2, 4, 6, 8], threshold=0.8, patience=5))
+    uninterrupted = SuccessGated(SuccessGatedConfig(rounds=[2, 4, 6, 8], threshold=0.8, patience=5))
     first = SuccessGated(SuccessGatedConfig(rounds=[2, 4, 6, 8], threshold=0.8, patience=5))
     second = SuccessGated(SuccessGatedConfig(rounds=[2, 4, 6, 8], threshold=0.8, patience=5))
     for success in successes:
-        whole.observe(success)
+        uninterrupted.observe(success)
     for success in successes[:cut]:
         first.observe(success)
     second.load_state_dict(json.loads(json.dumps(first.state_dict())))
     for success in successes[cut:]:
         second.observe(success)
-    assert second.state_dict() == whole.state_dict()
+    assert second.state_dict() == uninterrupted.state_dict()
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 from corridor import LENGTH
 from hypothesis import given
 from hypothesis import strategies as st
-from test_exit import ScriptedRun, told
+from test_exit import ScriptedRun, episodes_of
 
 from agentgym_rl.algorithms.base import Rollout
 from agentgym_rl.algorithms.dart import DART, DARTConfig, ratios
@@ -49,12 +49,12 @@ class TokenRun(ScriptedRun):
     def score(self, rows, *, name, entropy=False, read):
         """Late tokens have the most entropy, though they look the surest."""
         assert read
-        found = []
+        streams = []
         for row in rows:
             width = len(row.tokens.input_ids)
             scores = {name: PerToken([self.present] * width)}
-            found.append(scores | ({f"{name}_entropy": PerToken(range(width))} if entropy else {}))
-        return [replace(row, streams={**row.streams, **own}) for row, own in zip(rows, found, strict=True)]
+            streams.append(scores | ({f"{name}_entropy": PerToken(range(width))} if entropy else {}))
+        return [replace(row, streams={**row.streams, **scores}) for row, scores in zip(rows, streams, strict=True)]
 
     def observe(self, rollouts): ...
 
@@ -77,10 +77,10 @@ def dart(pool=None, limit=None, entropy=None, **keys):
     )  # fmt: skip
 
 
-def group_of(*rewards, name="g", **kept):
+def group_of(*rewards, name="g", **keys):
     return [
         tokenized(Rollout(episode=episode, group=name, kept=[f"{name}:{at}"]))
-        for at, episode in enumerate(told(*rewards, **kept))
+        for at, episode in enumerate(episodes_of(*rewards, **keys))
     ]
 
 
@@ -96,8 +96,8 @@ def test_with_all_off_it_is_grpo_draw_for_draw_and_bit_for_bit(off):
     runs = [ScriptedRun(), ScriptedRun()]
     ours, theirs = dart(**off), GRPO(GRPOConfig(**KEYS))
     for number in range(3):
-        found = [each.unit(run, number) for each, run in zip((ours, theirs), runs, strict=True)]
-        assert {key: value for key, value in found[0].items() if not key.startswith("dart/")} == found[1]
+        metrics = [each.unit(run, number) for each, run in zip((ours, theirs), runs, strict=True)]
+        assert {key: value for key, value in metrics[0].items() if not key.startswith("dart/")} == metrics[1]
     assert runs[0].asked == runs[1].asked and repr(runs[0].learned) == repr(runs[1].learned)
 
 
@@ -116,8 +116,8 @@ def test_each_part_alone_leaves_the_advantages_of_grpo(part):
     ours, theirs = run.learned[0][0], plain.learned[0][0]
     assert [row.streams for row in ours] == [row.streams for row in theirs]
     assert [repr(row.episode.messages) for row in ours] == [repr(row.episode.messages) for row in theirs]
-    whole = [sum(row.segment.loss_weight) == 3 * len(row.episode.turns) for row in ours]
-    assert all(whole) == ("pool" in part)
+    all_counted = [sum(row.segment.loss_weight) == 3 * len(row.episode.turns) for row in ours]
+    assert all(all_counted) == ("pool" in part)
     assert run.learned[0][2]["mini_batch"] == 16
 
 
@@ -171,10 +171,10 @@ def test_the_newest_successes_are_kept():
 
 
 def test_demonstrations_stand_in_after_own_successes():
-    pool, shown, own = Pool(PoolConfig(source=Source.BOTH)), group_of(1.0), group_of(1.0)
+    pool, shown, successes = Pool(PoolConfig(source=Source.BOTH)), group_of(1.0), group_of(1.0)
     pool.demonstrate(shown)
     assert pool.fill(group_of(0.0, 0.0))[0].episode.tags[POOLED] == ""
-    pool.take(own[0], 2, [PerToken([-1.0])])
+    pool.take(successes[0], 2, [PerToken([-1.0])])
     assert pool.fill(group_of(0.0, 0.0))[0].episode.tags[POOLED] == "2:g:0"
 
 
@@ -232,8 +232,8 @@ def played(*lengths, config=None):
 
 def test_limits_by_hand():
     lengths, config = (3, 2, 5, None, 1, None, None), LimitConfig(slack=1.5, after=2, probe=4)
-    found = [played(*lengths[:number], config=config).plan([REQUEST])[0].max_turns for number in range(7)]
-    assert found == [7, 7, 5, 7, 7, 7, 7], (
+    limits = [played(*lengths[:number], config=config).plan([REQUEST])[0].max_turns for number in range(7)]
+    assert limits == [7, 7, 5, 7, 7, 7, 7], (
         "none yet, none yet, 1.5 x 3, the fourth, 1.5 x 5 is above, the same, a probe"
     )
     assert played(3, 3).plan([replace(REQUEST, max_turns=2)])[0].max_turns == 2, "of the curriculum"
@@ -254,8 +254,9 @@ def test_limits_hold_for_all_successes_and_are_never_above_the_environments(grou
     limits.observe([group_of(*map(float, map(bool, group))) for group in groups])
     for turns in {turns for group in groups for turns in group} - {0}:
         limits.observe([group_of(1.0, responses="abcdefghi"[:turns])])
-    ((found,), own) = limits.plan([replace(REQUEST, max_turns=full)]), limits.played.get("corridor_0", Played()).longest
-    assert own >= longest and min(full, own) <= found.max_turns <= full
+    (planned,) = limits.plan([replace(REQUEST, max_turns=full)])
+    longest_played = limits.played.get("corridor_0", Played()).longest
+    assert longest_played >= longest and min(full, longest_played) <= planned.max_turns <= full
 
 
 def test_limits_of_solved_tasks_are_asked_for():
@@ -292,8 +293,8 @@ def test_the_quantile_by_hand():
 def counted(group, keep):
     """Of each turn of a group, whether its tokens count."""
     rows = [row for rollout in group for row in rollout.rows({})]
-    found, share = selected(group, rows, sampled(rows), keep)
-    counts = [[bool(row.tokens.loss_weight[start]) for _, (start, _) in row.responses()] for row in found]
+    counted_rows, share = selected(group, rows, sampled(rows), keep)
+    counts = [[bool(row.tokens.loss_weight[start]) for _, (start, _) in row.responses()] for row in counted_rows]
     assert share == sum(map(sum, counts)) / sum(len(rollout.episode.turns) for rollout in group)
     return counts
 
@@ -318,7 +319,7 @@ def test_turns_that_do_not_count_are_no_observations():
     (rollout,) = group_of(1.0)
     rows = rollout.rows({"observation": 0.5})
     ((row,), _) = selected([rollout], rows, sampled(rows), 0.5)
-    assert [*row.of_tokens("observation")] == [0.5 * (1 - own) for own in rows[0].tokens.loss_weight]
+    assert [*row.of_tokens("observation")] == [0.5 * (1 - weight) for weight in rows[0].tokens.loss_weight]
     assert sum(row.tokens.loss_weight) == 6
 
 

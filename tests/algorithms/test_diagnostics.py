@@ -44,30 +44,30 @@ def template(rng, task):
     return str(rng.randrange(20))
 
 
-def own(rng, task):
+def specific(rng, task):
     return f"{task}:{rng.randrange(20)}"
 
 
 def partly(rng, task):
-    return rng.choice((template, own))(rng, task)
+    return rng.choice((template, specific))(rng, task)
 
 
 def test_responses_depend_on_the_task_not_at_all_partly_and_wholly():
-    none, some, whole = (mutual_information(batch(write)) for write in (template, partly, own))
+    none, some, wholly = (mutual_information(batch(write)) for write in (template, partly, specific))
     assert none == pytest.approx(0, abs=0.02)
     assert some == pytest.approx(0.4, abs=0.1), "towards 0.5 with more episodes of a task"
-    assert whole == pytest.approx(1)
+    assert wholly == pytest.approx(1)
 
 
 @pytest.mark.parametrize("most", [module.MOST, 20])
 def test_the_order_in_which_episodes_end_has_no_effect(most, monkeypatch):
     monkeypatch.setattr(module, "MOST", most)
-    episodes = batch(partly, words=6) + batch(own, words=6, env="other")
+    episodes = batch(partly, words=6) + batch(specific, words=6, env="other")
     groups = [episodes[at : at + 8] for at in range(0, len(episodes), 8)]
     expected, rng = diagnostics(groups), Random(3)
     for _ in range(5):
-        found = diagnostics([rng.sample(group, len(group)) for group in rng.sample(groups, len(groups))])
-        assert found["diagnostics/mutual_information"] == expected["diagnostics/mutual_information"]
+        shuffled = diagnostics([rng.sample(group, len(group)) for group in rng.sample(groups, len(groups))])
+        assert shuffled["diagnostics/mutual_information"] == expected["diagnostics/mutual_information"]
         assert mutual_information(rng.sample(episodes, len(episodes))) == mutual_information(episodes)
 
 
@@ -76,16 +76,16 @@ def test_few_words_are_corrected_for_chance():
 
 
 def test_telling_environments_apart_does_not_count():
-    def told(env):
+    def naming(env):
         return lambda rng, task: f"{env}{template(rng, task)}"
 
-    both = batch(told("a"), env="a") + batch(told("b"), env="b")
+    both = batch(naming("a"), env="a") + batch(naming("b"), env="b")
     assert mutual_information(both) == pytest.approx(0, abs=0.02)
 
 
 def test_where_it_is_not_defined():
-    assert mutual_information(batch(own, samples=1)) is None
-    assert mutual_information(batch(own, tasks=1)) is None
+    assert mutual_information(batch(specific, samples=1)) is None
+    assert mutual_information(batch(specific, tasks=1)) is None
     assert mutual_information([]) is None
     unlike = [episode(task, f"{task}{sample}") for task in "ab" for sample in "xy"]
     assert mutual_information(unlike) is None, "no two episodes share a word"
@@ -97,12 +97,12 @@ EPISODES = st.lists(st.builds(lambda task, words: episode(task, *words), st.inte
 
 @given(EPISODES, st.randoms())
 def test_it_is_at_most_1_and_knows_no_order_of_turns(episodes, rng):
-    found = mutual_information(episodes)
-    if found is not None:
-        assert found <= 1 + 1e-9
+    information = mutual_information(episodes)
+    if information is not None:
+        assert information <= 1 + 1e-9
         for episode in episodes:
             rng.shuffle(episode.turns)
-        assert mutual_information(episodes) == pytest.approx(found)
+        assert mutual_information(episodes) == pytest.approx(information)
 
 
 def test_gradient_share_invalid_turns_and_length():
@@ -111,17 +111,17 @@ def test_gradient_share_invalid_turns_and_length():
         [episode(2, "a"), episode(2, "a")],
         [episode(3, "a")],
     ]
-    found = diagnostics(groups)
-    assert found["diagnostics/gradient_share"] == 0.5, "a single episode is no group"
-    assert found["diagnostics/invalid_turns"] == pytest.approx(1 / 6)
-    assert found["diagnostics/response_tokens"] == pytest.approx((1 + 2 + 1 + 1 + 1 + 1) / 6)
+    metrics = diagnostics(groups)
+    assert metrics["diagnostics/gradient_share"] == 0.5, "a single episode is no group"
+    assert metrics["diagnostics/invalid_turns"] == pytest.approx(1 / 6)
+    assert metrics["diagnostics/response_tokens"] == pytest.approx((1 + 2 + 1 + 1 + 1 + 1) / 6)
     assert diagnostics([[episode(1)]]) == {}
 
 
 @pytest.mark.parametrize(("most", "every"), [(64, 1), (63, 2), (16, 4)])
 def test_of_a_large_step_the_information_is_that_of_every_nth_task(most, every, monkeypatch):
     monkeypatch.setattr(module, "MOST", most)
-    episodes = batch(own)
+    episodes = batch(specific)
     groups = [episodes[start : start + 8] for start in range(0, 64, 8)]
     expected = mutual_information([episode for group in groups[::every] for episode in group])
     assert diagnostics(groups)["diagnostics/mutual_information"] == expected

@@ -52,14 +52,14 @@ def test_the_seed_decides_which_failures():
     st.integers(0, 3),
 )
 def test_every_pair_is_one(played, most):
-    found = pairs(played, most, "s")
-    assert len(found) == len(set(found))
-    for won, lost in found:
+    indices = pairs(played, most, "s")
+    assert len(indices) == len(set(indices))
+    for won, lost in indices:
         better, worse = played[won], played[lost]
         assert better.success and not worse.success and better.item_id == worse.item_id
         assert better.ending.counts and worse.ending.counts
     for task in "ab":
-        own = [episode for episode in played if episode.item_id == task and episode.ending.counts]
-        failures = sum(not episode.success for episode in own)
-        wanted = min(most, failures) if any(episode.success for episode in own) else 0
-        assert sum(played[won].item_id == task for won, _ in found) == wanted
+        counting = [episode for episode in played if episode.item_id == task and episode.ending.counts]
+        failures = sum(not episode.success for episode in counting)
+        expected = min(most, failures) if any(episode.success for episode in counting) else 0
+        assert sum(played[won].item_id == task for won, _ in indices) == expected

@@ -43,12 +43,12 @@ class ScriptedRun:
 
     def rollout(self, request):
         """Its replayed turns, with what they now lead to, and two of the policy."""
-        said = [each.text for each in request.prefix.responses]
-        found = episode(*said, self.action, "more", tags=dict(request.tags))
-        for turn in found.turns[: len(said)]:
+        replayed = [each.text for each in request.prefix.responses]
+        branch = episode(*replayed, self.action, "more", tags=dict(request.tags))
+        for turn in branch.turns[: len(replayed)]:
             turn.observation = self.sees
-        found.turns[len(said)].observation = f"seen {self.action}"
-        return Rollout(episode=found, segments=[LONG])
+        branch.turns[len(replayed)].observation = f"seen {self.action}"
+        return Rollout(episode=branch, segments=[LONG])
 
     def generate(self, conversations, *, by):
         """Every answer has the action of the first turn."""
@@ -59,14 +59,14 @@ class ScriptedRun:
     def encode(self, messages, task):
         """A conversation whose last turn is the answer."""
         assert str(task) == "counter_3" and len(messages) % 2 == 0
-        told = episode(messages[-1]["content"])
-        return Rollout(episode=told, segments=[SEGMENT])
+        answer = episode(messages[-1]["content"])
+        return Rollout(episode=answer, segments=[SEGMENT])
 
     def score(self, rows, *, name, read):
         """Each token with a weight has half the log-probability after a pass."""
         score = -2.0 / (1 + len(self.learned))
         scores = [PerToken(score * weight for weight in row.segment.loss_weight) for row in rows]
-        return [replace(row, streams={**row.streams, name: own}) for row, own in zip(rows, scores, strict=True)]
+        return [replace(row, streams={**row.streams, name: score}) for row, score in zip(rows, scores, strict=True)]
 
     def learn(self, rows, loss, **passes):
         self.learned.append((list(rows), passes))
@@ -104,8 +104,8 @@ def test_the_weights_are_on_the_observation_alone():
 
 
 def counted(run):
-    _, (found, *_) = run_of(run, alternatives=1)
-    return {name: count for name, count in found.items() if count}
+    _, (metrics, *_) = run_of(run, alternatives=1)
+    return {name: count for name, count in metrics.items() if count}
 
 
 def test_a_branch_without_an_example_is_counted():
@@ -180,17 +180,17 @@ def test_a_resumed_run_learns_the_same():
 
 def test_held_out_branches_tell_how_well_next_states_are_known():
     run = ScriptedRun(shown=10)
-    algorithm, (found, first, *_) = run_of(run, alternatives=1)
-    assert len(algorithm.held_out) == 2 and len(algorithm.branches) == found["ee/examples"] == 18
+    algorithm, (metrics, first, *_) = run_of(run, alternatives=1)
+    assert len(algorithm.held_out) == 2 and len(algorithm.branches) == metrics["ee/examples"] == 18
     assert len(run.learned[0][0]) == 10 + 18
-    assert found["ee/next_state_loss"] == 2.0 and first["ee/next_state_loss"] == 1.0, "before and after a pass"
+    assert metrics["ee/next_state_loss"] == 2.0 and first["ee/next_state_loss"] == 1.0, "before and after a pass"
     assert "ee/next_state_loss" not in run_of(ScriptedRun(shown=9), alternatives=1)[1][0]
 
 
 def test_a_writer_tells_why_the_expert_is_right():
     run = ScriptedRun(shown=2)
     algorithm, metrics = run_of(run, mode=Mode.REFLECTION, alternatives=1, epochs=2)
-    assert [set(found) >= {"ee/reflections"} for found in metrics] == [False, True, False, False]
+    assert [set(unit) >= {"ee/reflections"} for unit in metrics] == [False, True, False, False]
     assert metrics[1] == {"ee/reflections": 4, "ee/reflections_kept": 2}, "those with another action are dropped"
     assert EarlyExperience.needs(algorithm.config).writer == "algorithm.mode=reflection"
     question = run.questions[1][0]["content"]

@@ -112,7 +112,7 @@ def exit_with(base="grpo", **restarts):
     return ExIt(ExItConfig(name="exit", base=Base(base), restarts=RestartsConfig(**restarts), **keys))
 
 
-def told(*rewards, responses=("a", "b", "c", "d"), task=0, start=None, calls=0):
+def episodes_of(*rewards, responses=("a", "b", "c", "d"), task=0, start=None, calls=0):
     """Episodes of these responses, which differ in their last observation and reward."""
     return [
         Episode(
@@ -138,7 +138,7 @@ def start_at(length, task=0, score=0.1, seen=0):
     messages = [{"role": "user", "content": "Room 0."}]
     for turn in turns:
         messages += [{"role": "assistant", "content": turn.response}, {"role": "user", "content": turn.observation}]
-    (episode,) = told(0.0, task=task)
+    (episode,) = episodes_of(0.0, task=task)
     key = keys(replace(episode, messages=messages, turns=turns))[length]
     responses = [turn.response for turn in turns]
     return Start(key=key, task=episode.item_id, responses=responses, score=score, seen=seen, max_turns=8)
@@ -161,8 +161,8 @@ def test_without_starts_it_is_its_base_draw_for_draw_and_bit_for_bit(base, alone
     ours, theirs = exit_with(base, share=0.0), ExItConfig(tasks_per_step=4, mini_batch_tasks=4, lr=0.1, steps=9)
     runs = [ScriptedRun(), ScriptedRun()]
     for number in range(3):
-        found = [algorithm.unit(run, number) for algorithm, run in zip((ours, alone(theirs)), runs, strict=True)]
-        assert found[0] == found[1]
+        metrics = [algorithm.unit(run, number) for algorithm, run in zip((ours, alone(theirs)), runs, strict=True)]
+        assert metrics[0] == metrics[1]
     assert runs[0].asked == runs[1].asked
     assert repr(runs[0].learned) == repr(runs[1].learned)
     assert not ours.starts.kept
@@ -225,8 +225,8 @@ def test_shares_of_environments_stay():
 def test_a_limit_that_does_not_reach_beyond_a_prefix_skips_it():
     starts = [start_at(1), start_at(3), start_at(4)]
     drawn = ScriptedRun(limit=3).drawn(0)
-    whole = with_starts(exit_with(share=1.0), *starts).starts.plan(0, 0, drawn)
-    assert {request.max_turns for request in whole} == {3} and set(begun_at(whole)) == {starts[0].key, None}
+    planned = with_starts(exit_with(share=1.0), *starts).starts.plan(0, 0, drawn)
+    assert {request.max_turns for request in planned} == {3} and set(begun_at(planned)) == {starts[0].key, None}
     after = with_starts(exit_with(share=1.0, turns=Limit.AFTER), *starts)
     limits = {request.tags[START]: request.max_turns for request in after.starts.plan(0, 0, drawn) if request.tags}
     assert limits == {start.key: 3 + len(start.responses) for start in starts}
@@ -241,15 +241,15 @@ def test_a_share_of_the_groups_is_asked_to_go_another_way_and_still_arrives():
     algorithm = with_starts(exit_with(share=1.0, diverge=0.5), *(start_at(2, task) for task in range(60)))
     run = ScriptedRun(tasks=60, samples=2)
     metrics = algorithm.unit(run, 0)
-    asked = [request.preface for request in run.asked[0]]
-    assert set(asked) == {"", ANOTHER_WAY} and 15 < sum(map(bool, asked)) < 45
-    told = [group[0].episode for group, preface in zip(run.met[0], asked, strict=True) if preface]
-    assert all(episode.messages[episode.start - 1]["content"].startswith(ANOTHER_WAY) for episode in told)
+    prefaces = [request.preface for request in run.asked[0]]
+    assert set(prefaces) == {"", ANOTHER_WAY} and 15 < sum(map(bool, prefaces)) < 45
+    diverted = [group[0].episode for group, preface in zip(run.met[0], prefaces, strict=True) if preface]
+    assert all(episode.messages[episode.start - 1]["content"].startswith(ANOTHER_WAY) for episode in diverted)
     assert (metrics["restarts/groups"], metrics["restarts/diverged_replays"]) == (60, 0)
 
 
 def test_what_stands_before_the_first_observation_is_no_part_of_a_start():
-    (plain,) = told(0.0)
+    (plain,) = episodes_of(0.0)
     shown = replace(
         plain, preface="Rules.", messages=[{"role": "user", "content": "Rules.\n\nfirst"}, *plain.messages[1:]]
     )
@@ -271,21 +271,21 @@ def offered(algorithm, *groups, number=0):
 
 def test_scores_by_hand():
     algorithm = exit_with(share=0.5, rate=0.25)
-    starts = offered(algorithm, told(1.0, 0.0, 0.0, 0.0))
+    starts = offered(algorithm, episodes_of(1.0, 0.0, 0.0, 0.0))
     assert sorted(len(start.responses) for start in starts.values()) == [1, 2, 3]
     assert {(start.score, start.seen, start.max_turns) for start in starts.values()} == {(0.25, 0, 8)}
     first = next(start for start in starts.values() if len(start.responses) == 1)
-    starts = offered(algorithm, told(1.0, 0.5, start=first.key, calls=1, responses=("a", "x", "y")), number=4)
+    starts = offered(algorithm, episodes_of(1.0, 0.5, start=first.key, calls=1, responses=("a", "x", "y")), number=4)
     assert (starts[first.key].score, starts[first.key].seen) == (pytest.approx(0.75 * 0.25 + 0.25 * 0.125), 4)
     (deeper,) = (start for start in starts.values() if start.responses == ["a", "x"])
     assert (deeper.score, deeper.seen) == (0.125, 4)
-    again = offered(algorithm, told(0.0, 0.0), number=5)
+    again = offered(algorithm, episodes_of(0.0, 0.0), number=5)
     assert next(start for start in again.values() if start.responses == ["a", "b"]).score == 0.25, "not played itself"
 
 
 def test_the_best_are_kept_and_few_of_a_task():
     algorithm = exit_with(buffer=5, per_task=2, min_prefix=2)
-    groups = [told(*rewards, task=task) for task, rewards in enumerate([(1, 0), (1, 0.5), (1, 1), (0.9, 0.5)])]
+    groups = [episodes_of(*rewards, task=task) for task, rewards in enumerate([(1, 0), (1, 0.5), (1, 1), (0.9, 0.5)])]
     starts = offered(algorithm, *groups)
     of_task = [start.task for start in starts.values()]
     assert of_task[:4] == ["corridor_0"] * 2 + ["corridor_1"] * 2 and len(of_task) == 5
@@ -296,21 +296,21 @@ def test_the_best_are_kept_and_few_of_a_task():
 def test_equal_starts_are_kept_at_random():
     lengths = set()
     for task in range(30):
-        (start,) = offered(exit_with(per_task=1), told(1.0, 0.0, task=task)).values()
+        (start,) = offered(exit_with(per_task=1), episodes_of(1.0, 0.0, task=task)).values()
         lengths.add(len(start.responses))
     assert lengths == {1, 2, 3}
 
 
 def test_what_is_not_scored_for_long_is_dropped():
     algorithm = exit_with(max_age=3)
-    offered(algorithm, told(1.0, 0.0))
+    offered(algorithm, episodes_of(1.0, 0.0))
     for number in (1, 2):
         assert offered(algorithm, number=number)
     assert not offered(algorithm, number=3), "it would be 4 steps old"
 
 
 def test_a_response_without_text_is_not_replayed():
-    starts = offered(exit_with(), told(1.0, 0.0, responses=("a", "", "c", "d")))
+    starts = offered(exit_with(), episodes_of(1.0, 0.0, responses=("a", "", "c", "d")))
     assert [start.responses for start in starts.values()] == [["a"]]
 
 
@@ -320,7 +320,7 @@ def test_a_response_without_text_is_not_replayed():
     st.integers(1, 3),
 )
 def test_bounds_of_the_buffer_hold(episodes, buffer, per_task):
-    groups = [told(1.0, float(tie), responses=responses, task=task) for task, responses, tie in episodes]
+    groups = [episodes_of(1.0, float(tie), responses=responses, task=task) for task, responses, tie in episodes]
     starts = offered(exit_with(buffer=buffer, per_task=per_task), *groups)
     of_task = [start.task for start in starts.values()]
     assert len(of_task) <= buffer and all(of_task.count(task) <= per_task for task in of_task)
@@ -335,8 +335,10 @@ def test_bounds_of_the_buffer_hold(episodes, buffer, per_task):
 def shown(*lengths):
     """Demonstrations of so many turns, whose file calls the environment otherwise."""
     replies = [[f"Action: {door}" for door in right(Task("corridor", task))] for task in range(len(lengths))]
-    found = [told(1.0, task=task, responses=replies[task][:length])[0] for task, length in enumerate(lengths)]
-    return [Rollout(episode=replace(episode, item_id=episode.item_id.replace("corridor", "hall"))) for episode in found]
+    episodes = [episodes_of(1.0, task=task, responses=replies[task][:length])[0] for task, length in enumerate(lengths)]
+    return [
+        Rollout(episode=replace(episode, item_id=episode.item_id.replace("corridor", "hall"))) for episode in episodes
+    ]
 
 
 def demonstrated(rollouts, *numbers, **restarts):
@@ -349,9 +351,9 @@ def demonstrated(rollouts, *numbers, **restarts):
 
 
 @given(st.lists(st.integers(1, 6), min_size=1, max_size=6), st.integers(1, 4), st.integers(0, 25))
-def test_the_reverse_curriculum_moves_each_start_to_the_beginning(lengths, every, number):
-    starts = demonstrated(shown(*lengths), *range(number + 1), reverse_every=every)
-    expected = {f"corridor_{task}": max(0, length - 1 - number // every) for task, length in enumerate(lengths)}
+def test_the_reverse_curriculum_moves_each_start_to_the_beginning(lengths, reverse_every, number):
+    starts = demonstrated(shown(*lengths), *range(number + 1), reverse_every=reverse_every)
+    expected = {f"corridor_{task}": max(0, length - 1 - number // reverse_every) for task, length in enumerate(lengths)}
     assert {start.task: len(start.responses) for start in starts.values()} == expected
     assert {start.score for start in starts.values()} == {0.25}
 
@@ -434,9 +436,9 @@ def test_a_replay_that_goes_another_way_leaves_the_batch_and_its_start_the_buffe
 
 
 def test_an_episode_that_ends_where_it_should_begin_has_not_arrived():
-    (episode,) = told(0.0, responses=("a", "b"), start=keys(told(0.0)[0])[2], calls=2)
+    (episode,) = episodes_of(0.0, responses=("a", "b"), start=keys(episodes_of(0.0)[0])[2], calls=2)
     assert replayed(episode) is None, "there is nothing to learn from"
-    (episode,) = told(0.0, responses=("a", "b", "c"), start=keys(told(0.0)[0])[2], calls=2)
+    (episode,) = episodes_of(0.0, responses=("a", "b", "c"), start=keys(episodes_of(0.0)[0])[2], calls=2)
     assert replayed(episode) == 2
 
 
@@ -456,8 +458,11 @@ def test_late_scores_of_starts_that_left_are_dropped():
 
 
 def test_only_turns_after_the_start_have_credit():
-    fresh, at_start = told(1.0, 0.0), keys(told(0.0)[0])[2]
-    group = [*told(1.0, start=at_start, calls=2), *told(0.0, start=at_start, responses=("a", "b", "a"), calls=2)]
+    fresh, at_start = episodes_of(1.0, 0.0), keys(episodes_of(0.0)[0])[2]
+    group = [
+        *episodes_of(1.0, start=at_start, calls=2),
+        *episodes_of(0.0, start=at_start, responses=("a", "b", "a"), calls=2),
+    ]
     group[0].turns[3].reward = fresh[0].turns[3].reward = 1.0
     cut = [replace(episode, turns=episode.turns[2:]) for episode in group]
     credits = exit_with("gigpo").credit(group)
@@ -486,13 +491,13 @@ def test_the_share_of_groups_with_a_gradient_is_the_closed_form(length, skill):
 
 def test_starts_are_where_groups_have_a_gradient():
     """On tasks that 2% of the episodes solve."""
-    algorithm, run, found = exit_with(share=0.5), ScriptedRun(tasks=24, skill=0.52), []
+    algorithm, run, metrics_of_units = exit_with(share=0.5), ScriptedRun(tasks=24, skill=0.52), []
     for number in range(4):
-        found.append(algorithm.unit(run, number))
+        metrics_of_units.append(algorithm.unit(run, number))
     p = 0.52**LENGTH
     assert p < 0.02
-    assert fmean(metrics["restarts/gradient_share"] for metrics in found[1:]) > 2 * (1 - p**4 - (1 - p) ** 4)
-    assert found[-1]["restarts/score_mean"] == pytest.approx(
+    assert fmean(metrics["restarts/gradient_share"] for metrics in metrics_of_units[1:]) > 2 * (1 - p**4 - (1 - p) ** 4)
+    assert metrics_of_units[-1]["restarts/score_mean"] == pytest.approx(
         fmean(start.score for start in algorithm.starts.kept.values())
     )
 

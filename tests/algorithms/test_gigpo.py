@@ -50,9 +50,9 @@ LOST = (["start", "hall", "hall"], [0.0, 0.0, 0.0])
 
 def test_step_advantages_by_hand():
     episodes = [episode(*WON), episode(*LOST), episode(["start", "pit"], [0.0, 0.0])]
-    found = step_advantages(episodes, gamma=0.5, by_std=False)
+    advantages = step_advantages(episodes, gamma=0.5, by_std=False)
     start, hall = [0.25, 0.0, 0.0], [0.5, 0.0, 0.0]
-    assert found == [
+    assert advantages == [
         pytest.approx([0.25 - sum(start) / 3, 0.5 - sum(hall) / 3, 0.0]),  # nobody else stood at the door
         pytest.approx([0.0 - sum(start) / 3, 0.0 - sum(hall) / 3, 0.0 - sum(hall) / 3]),  # stayed in the hall
         pytest.approx([0.0 - sum(start) / 3, 0.0]),
@@ -79,7 +79,7 @@ def test_the_size_of_step_advantages_is_over_all_turns():
     rollouts = [Rollout(episode=episode(*outcome), group="g") for outcome in (WON, LOST)]
     config = GiGPOConfig(gamma=0.5, normalise_by_std=False)
     steps = step_advantages([rollout.episode for rollout in rollouts], gamma=0.5, by_std=False)
-    size = sum(abs(advantage) for own in steps for advantage in own) / 6
+    size = sum(abs(advantage) for advantages in steps for advantage in advantages) / 6
     assert size > 0
     assert GiGPO(config).metrics(rollouts)["credit/step_advantage_abs"] == pytest.approx(size)
 
@@ -101,10 +101,10 @@ def test_a_turn_has_the_advantage_of_its_episode_and_of_its_step():
 )
 def test_steps_of_an_anchor_sum_to_nothing(group, gamma, by_std):
     episodes = [episode([seen for seen, _ in turns], [reward for _, reward in turns]) for turns in group]
-    found = step_advantages(episodes, gamma=gamma, by_std=by_std)
-    assert [len(own) for own in found] == [len(own_episode.turns) for own_episode in episodes]
+    advantages = step_advantages(episodes, gamma=gamma, by_std=by_std)
+    assert [len(values) for values in advantages] == [len(own_episode.turns) for own_episode in episodes]
     sums: dict = {}
-    for own, own_episode in zip(found, episodes, strict=True):
-        for value, anchor in zip(own, anchors(own_episode), strict=True):
+    for values, own_episode in zip(advantages, episodes, strict=True):
+        for value, anchor in zip(values, anchors(own_episode), strict=True):
             sums[anchor] = sums.get(anchor, 0.0) + value
     assert all(total == pytest.approx(0.0, abs=1e-3) for total in sums.values())

@@ -34,16 +34,17 @@ def test_each_group_on_its_own_and_in_the_order_of_the_rollouts():
     rollouts = [
         Rollout(episode=episode, group=group) for episode, group in zip(rewarded(*rewards), groups, strict=True)
     ]
-    found = GRPO(GRPOConfig(normalise_by_std=False)).advantages(rollouts)
+    advantages = GRPO(GRPOConfig(normalise_by_std=False)).advantages(rollouts)
     third = 1 / 3
-    assert found == pytest.approx([2 * third, 0.0, -third, 0.0, -third])
+    assert advantages == pytest.approx([2 * third, 0.0, -third, 0.0, -third])
 
 
 @pytest.mark.parametrize("weight", [0.0, 0.2, 1.0, 2.0])
 def test_negative_advantages_are_weighed(weight):
     rollouts = [Rollout(episode=episode, group="a") for episode in rewarded(1.0, 0.0, 0.0)]
-    found = GRPO(GRPOConfig(normalise_by_std=False, groups=GroupsConfig(negative_weight=weight))).advantages(rollouts)
-    assert found == pytest.approx([2 / 3, -weight / 3, -weight / 3])
+    config = GRPOConfig(normalise_by_std=False, groups=GroupsConfig(negative_weight=weight))
+    advantages = GRPO(config).advantages(rollouts)
+    assert advantages == pytest.approx([2 / 3, -weight / 3, -weight / 3])
 
 
 def test_negative_advantages_of_turns_are_weighed():
@@ -73,5 +74,5 @@ def test_agrees_with_verls_estimator():
 
 def test_needs_two_samples_and_a_reference_only_for_a_kl_loss():
     assert GRPO.needs(GRPOConfig()).samples_per_task == 2
-    kept = [GRPO.needs(GRPOConfig(loss=VanillaConfig(kl=value))).models for value in (0.0, 0.1)]
-    assert kept[0] == {} and kept[1]["reference"].start == "start" and not kept[1]["reference"].trained
+    models = [GRPO.needs(GRPOConfig(loss=VanillaConfig(kl=value))).models for value in (0.0, 0.1)]
+    assert models[0] == {} and models[1]["reference"].start == "start" and not models[1]["reference"].trained

@@ -25,9 +25,9 @@ LESSONS = f"Lessons from earlier attempts at such tasks:\n[1] {RED}"
 
 @pytest.fixture
 def playbook(tmp_path):
-    found = Playbook()
-    found.apply(Operation(Op.add, RED), "corridor", 1, "corridor_0")
-    found.write(tmp_path / "playbook.json")
+    book = Playbook()
+    book.apply(Operation(Op.add, RED), "corridor", 1, "corridor_0")
+    book.write(tmp_path / "playbook.json")
     return str(tmp_path / "playbook.json")
 
 
@@ -57,8 +57,8 @@ class GuidedRun(TokenRun):
     def score(self, rows, *, name, read):
         """The number of a token tells where it stands in its prompt or after it."""
         assert read
-        found = [PerToken(-float(at) for at in range(len(row.tokens.input_ids))) for row in rows]
-        return [replace(row, streams={**row.streams, name: own}) for row, own in zip(rows, found, strict=True)]
+        scores = [PerToken(-float(at) for at in range(len(row.tokens.input_ids))) for row in rows]
+        return [replace(row, streams={**row.streams, name: score}) for row, score in zip(rows, scores, strict=True)]
 
 
 def longer(rollout):
@@ -71,8 +71,8 @@ def test_without_guided_rows_it_is_grpo_bit_for_bit(off, playbook):
     """And where all read the lessons and keep them, GRPO with a prompt: what ``rollout.playbook`` does."""
     ours, runs = guided(**{"playbook": playbook, **off}), [ScriptedRun(), ScriptedRun()]
     for number in range(2):
-        found = ours.unit(runs[0], number)
-        assert found == GRPO(GRPOConfig(**KEYS)).unit(runs[1], number)
+        metrics = ours.unit(runs[0], number)
+        assert metrics == GRPO(GRPOConfig(**KEYS)).unit(runs[1], number)
     assert runs[0].asked == runs[1].asked and repr(runs[0].learned) == repr(runs[1].learned)
     assert ours.prompt("corridor") == (LESSONS if off.get("share") == 1 else "") and ours.prompt("other") == ""
 
@@ -149,14 +149,14 @@ def test_only_rows_that_were_moved_have_their_own_upper_clip(name):
 
     plain, wide = loss(name), loss(name, clip_high=1.0)
     streams = {"turn": torch.zeros(4, 6), MOVED: torch.tensor([[1.0], [1.0], [0.0], [0.0]])}
-    given = tokens(spread=1.0, **streams)
+    batch = tokens(spread=1.0, **streams)
     sampled = replace(
-        given, old_log_prob=given.log_prob.detach(), streams={**given.streams, SAMPLED: given.old_log_prob}
+        batch, old_log_prob=batch.log_prob.detach(), streams={**batch.streams, SAMPLED: batch.old_log_prob}
     )
     ours = OffPolicy(plain, 1.0)
-    assert torch.equal(ours(sampled)[:2], wide(given)[:2]) and torch.equal(ours(sampled)[2:], plain(given)[2:])
-    assert torch.equal(ours.clipped(sampled)[:2], wide.clipped(given)[:2])
-    assert not torch.equal(ours(sampled)[:2], plain(given)[:2]), "moving it moves the loss"
+    assert torch.equal(ours(sampled)[:2], wide(batch)[:2]) and torch.equal(ours(sampled)[2:], plain(batch)[2:])
+    assert torch.equal(ours.clipped(sampled)[:2], wide.clipped(batch)[:2])
+    assert not torch.equal(ours(sampled)[:2], plain(batch)[:2]), "moving it moves the loss"
     assert ours != OffPolicy(plain, 0.5) and ours == OffPolicy(plain, 1.0)
 
 
@@ -193,6 +193,6 @@ def test_it_says_what_it_needs(playbook):
     assert needs.environments == {"algorithm.guided.playbook": {"corridor"}}
     assert (needs.full_context, needs.whole_steps) == ("algorithm.guided.learn=without", "algorithm.guided.playbook")
     assert needs.playbook == needs.by_environment == "algorithm.guided.playbook"
-    kept = GuidedConfig(guided=GuidanceConfig(playbook=playbook, learn=Learn.WITH))
-    assert Guided.needs(kept).full_context is None
+    config = GuidedConfig(guided=GuidanceConfig(playbook=playbook, learn=Learn.WITH))
+    assert Guided.needs(config).full_context is None
     assert Guided.needs(GuidedConfig()) == GRPO.needs(GRPOConfig())

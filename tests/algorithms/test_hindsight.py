@@ -64,8 +64,8 @@ def tasks_of(env):
     return [Task(env.name, index) for index in env.spec.splits["train"]]
 
 
-def found(kept):
-    return [rollout.episode.messages[1]["content"].rpartition("Goal: ")[2] for rollout in kept]
+def goals_of(relabelled):
+    return [rollout.episode.messages[1]["content"].rpartition("Goal: ")[2] for rollout in relabelled]
 
 
 def test_a_relabelled_episode_is_what_the_same_responses_make_under_the_goal():
@@ -73,13 +73,13 @@ def test_a_relabelled_episode_is_what_the_same_responses_make_under_the_goal():
     env, task, other = run.environment("textcraft"), Task("textcraft", 0), Task("textcraft", 17)
     failed = episode(env, task, [*env.oracle(other), "inventory"], preface="Think.")
     assert not failed.success
-    (kept,), metrics = relabel(run, [failed])
+    (relabelled_rollout,), metrics = relabel(run, [failed])
     env.pursue(env.goal(other))
     collected = episode(env, task, env.oracle(other), preface="Think.")
     env.pursue("")
-    assert collected.success and kept.episode.messages == collected.messages
-    assert kept.episode.messages[1]["content"].startswith("Think.\n\n")
-    first, relabelled = failed.messages[1]["content"], kept.episode.messages[1]["content"]
+    assert collected.success and relabelled_rollout.episode.messages == collected.messages
+    assert relabelled_rollout.episode.messages[1]["content"].startswith("Think.\n\n")
+    first, relabelled = failed.messages[1]["content"], relabelled_rollout.episode.messages[1]["content"]
     assert relabelled == first.replace(env.goal(task), env.goal(other)) != first
     assert metrics == {
         "hindsight/textcraft/found": 1, "hindsight/textcraft/kept": 1, "hindsight/textcraft/goals_new": 1,
@@ -105,29 +105,29 @@ def test_shortest_first_no_two_alike_and_no_more_than_asked_for():
         ({"min_turns": len(way) + 1}, [len(way) + 1]),
         ({"known": {(str(tasks[1]), tuple(turn.response for turn in short.turns))}}, [len(way), len(way) + 1]),
     ):
-        kept, _ = relabel(run, [long, short, alike], **keys)
-        assert [len(rollout.episode.turns) for rollout in kept] == lengths, keys
+        relabelled, _ = relabel(run, [long, short, alike], **keys)
+        assert [len(rollout.episode.turns) for rollout in relabelled] == lengths, keys
 
 
 def test_what_does_not_fit_or_is_not_rewarded_is_counted():
     env, task, other = make("textcraft", style="compact"), Task("textcraft", 0), Task("textcraft", 17)
     failed = crafting(env, other, task)
-    kept, metrics = relabel(Scripts(longest=3), [failed])
-    assert not kept and metrics["hindsight/textcraft/too_long"] == 1
+    relabelled, metrics = relabel(Scripts(longest=3), [failed])
+    assert not relabelled and metrics["hindsight/textcraft/too_long"] == 1
     failed.turns[0].response = "I do not know."  # the replay goes another way
     for verify in (True, False):
-        kept, metrics = relabel(Scripts(), [failed], verify=verify)
-        assert (len(kept), metrics["hindsight/textcraft/rejected"]) == (int(not verify), int(verify))
+        relabelled, metrics = relabel(Scripts(), [failed], verify=verify)
+        assert (len(relabelled), metrics["hindsight/textcraft/rejected"]) == (int(not verify), int(verify))
 
 
 def test_turns_that_cannot_be_read_count_as_turns_and_not_as_commands():
     run = Scripts(maze=make("maze", style="compact"))
     env, task = run.environment("maze"), Task("maze", 33)
-    said = iter(["?", "Action: move up", "Action: move down", "Action: move left", "Action: move right"] * 2)
-    failed = asyncio.run(run_attempt(env, task, Scripted(lambda messages: next(said)), RULES, 9))
+    responses = iter(["?", "Action: move up", "Action: move down", "Action: move left", "Action: move right"] * 2)
+    failed = asyncio.run(run_attempt(env, task, Scripted(lambda messages: next(responses)), RULES, 9))
     assert not failed.success
-    (kept,), metrics = relabel(run, [failed])
-    assert kept.episode.turns[0].response == "?" and metrics["hindsight/maze/kept"] == 1
+    (relabelled,), metrics = relabel(run, [failed])
+    assert relabelled.episode.turns[0].response == "?" and metrics["hindsight/maze/kept"] == 1
 
 
 def test_a_house_and_a_shop_have_other_goals():
@@ -139,8 +139,8 @@ def test_a_house_and_a_shop_have_other_goals():
     bought = shop.oracle(Task("webshop", 201))
     failed = [episode(house, cleaning, dirty), episode(shop, Task("webshop", 200), bought)]
     assert [each.success for each in failed] == [False, False]
-    kept, metrics = relabel(run, failed)
-    for rollout, old in zip(sorted(kept, key=lambda each: each.episode.env), failed, strict=True):
+    relabelled, metrics = relabel(run, failed)
+    for rollout, old in zip(sorted(relabelled, key=lambda each: each.episode.env), failed, strict=True):
         assert [turn.response for turn in rollout.episode.turns] == [turn.response for turn in old.turns]
         assert rollout.episode.messages[1] != old.messages[1]
     assert metrics["hindsight/alfworld/kept"] == metrics["hindsight/webshop/kept"] == 1
@@ -163,9 +163,9 @@ def test_no_goal_of_a_panel_or_of_a_test_split_enters():
             for _ in range(100)
         ]
         failed = [each for each in episodes if not each.success]
-        kept, metrics = hindsight.relabel(run, failed, 10_000, ())
+        relabelled, metrics = hindsight.relabel(run, failed, 10_000, ())
         leaked += metrics["hindsight/textcraft/leaked"]
-        assert kept and not {goal.rstrip(".") for goal in found(kept)} & held
+        assert relabelled and not {goal.rstrip(".") for goal in goals_of(relabelled)} & held
     assert leaked and hindsight.goals
 
 
@@ -185,8 +185,8 @@ def test_no_goal_of_a_test_split_enters_from_houses_and_shops(name):
         played = episode(env, task, untreated)
         failed += [] if played.success else [played]
     hindsight = Hindsight(HindsightConfig(max_per_goal=10_000, min_turns=1))
-    kept, _ = hindsight.relabel(run, failed, 10_000, ())
-    assert kept and not {goal for _, goal in hindsight.goals} & {env.goal(task) for task in panel}
+    relabelled, _ = hindsight.relabel(run, failed, 10_000, ())
+    assert relabelled and not {goal for _, goal in hindsight.goals} & {env.goal(task) for task in panel}
     assert HeldOut(env, panel[:1], train[:1]).leaks(panel[0], env.goal(panel[0]))
 
 
@@ -276,14 +276,14 @@ def test_with_weight_0_it_is_agentevol_bit_for_bit(accumulate):
     keys = {"steps": 2, "epochs": 2, "accumulate": accumulate}
     relabelling = AgentEvol(AgentEvolConfig(hindsight=HindsightConfig(max_per_goal=1, min_turns=1), **keys))
     relabelling.config.hindsight.weight = 0.0
-    plain, kept = AgentEvol(AgentEvolConfig(**keys)), 0.0
+    plain, relabelled = AgentEvol(AgentEvolConfig(**keys)), 0.0
     for number in range(plain.units):
-        found, expected = relabelling.unit(ours, number), plain.unit(theirs, number)
-        kept += found.get("hindsight/textcraft/kept", 0)
-        assert {key for key in found if not key.startswith("hindsight/")} == expected.keys()
-        told = [key for key in expected if not key.endswith(("_s", "/seconds", "/pool"))]
-        assert [found[key] for key in told] == [expected[key] for key in told]
-    assert kept and ours.asked == theirs.asked and len(ours.learned) == 4
-    for (rows, passes), (known, expected) in zip(ours.learned, theirs.learned, strict=True):
+        metrics, plain_passes = relabelling.unit(ours, number), plain.unit(theirs, number)
+        relabelled += metrics.get("hindsight/textcraft/kept", 0)
+        assert {key for key in metrics if not key.startswith("hindsight/")} == plain_passes.keys()
+        comparable = [key for key in plain_passes if not key.endswith(("_s", "/seconds", "/pool"))]
+        assert [metrics[key] for key in comparable] == [plain_passes[key] for key in comparable]
+    assert relabelled and ours.asked == theirs.asked and len(ours.learned) == 4
+    for (rows, passes), (plain_rows, plain_passes) in zip(ours.learned, theirs.learned, strict=True):
         weighing = [row for row in rows if row[1] != {"cross_entropy": 0.0}]
-        assert repr(weighing) == repr(known) and passes == expected and len(rows) > len(known)
+        assert repr(weighing) == repr(plain_rows) and passes == plain_passes and len(rows) > len(plain_rows)

@@ -39,29 +39,29 @@ class FixedPolicy:
     def played(self, request, sample):
         read = "" if request.prompt is None else request.prompt
         won = random.Random(f"{request.task} {sample} {read}").random() < self.means[read]
-        said = "Action: win" if won else "Action: lose"
+        action = "Action: win" if won else "Action: lose"
         return Episode(
             env=request.task.env, item_id=str(request.task), ending=Ending.TERMINATED, reward=float(won), success=won,
-            max_turns=9, messages=[{"role": "user", "content": "Go."}, {"role": "assistant", "content": said}],
-            turns=[Turn(response=said, action=None, observation="", reward=float(won), invalid=read == "Shout.")],
+            max_turns=9, messages=[{"role": "user", "content": "Go."}, {"role": "assistant", "content": action}],
+            turns=[Turn(response=action, action=None, observation="", reward=float(won), invalid=read == "Shout.")],
             tags=dict(request.tags),
         )  # fmt: skip
 
     def batches(self, number, plan=None, *, keep=None, refills=0):
         requests = self.requests(number)
         self.asked.append(plan is not None)
-        found = requests if plan is None else plan(number, requests)
-        self.read = [request.prompt for request in found]
-        every = [
+        planned = requests if plan is None else plan(number, requests)
+        self.read = [request.prompt for request in planned]
+        groups = [
             [
                 Rollout(
                     episode=self.played(request, number), group=str(request.task), kept=[f"{request.task} {number}"]
                 )
                 for number in range(4)
             ]
-            for request in found
+            for request in planned
         ]
-        yield [rollout for group in every if keep is None or keep(group) for rollout in group]
+        yield [rollout for group in groups if keep is None or keep(group) for rollout in group]
 
     def rollouts(self, requests, label, *, resumable=False):
         self.tried += [(request.prompt, request.samples) for request in requests]
@@ -141,8 +141,8 @@ def test_chances_are_shares_with_a_floor(weights, tau, floor):
 def test_with_one_instruction_it_is_grpo():
     ours, theirs = FixedPolicy(), FixedPolicy()
     for number in range(3):
-        found = Inspo(InspoConfig(population=1, **KEYS)).unit(ours, number)
-        assert found == GRPO(GRPOConfig(**KEYS)).unit(theirs, number)
+        metrics = Inspo(InspoConfig(population=1, **KEYS)).unit(ours, number)
+        assert metrics == GRPO(GRPOConfig(**KEYS)).unit(theirs, number)
     assert ours.asked == theirs.asked == [False] * 3
     assert [(repr(rows), how) for rows, how in ours.learned] == [(repr(rows), how) for rows, how in theirs.learned]
 
@@ -163,8 +163,8 @@ def test_the_lowest_leave_and_one_stays():
 
 
 def proposing(*written, **keys):
-    given = {"prune_every": 2, "min_uses": 1, "drop": 2, "proposals": len(written), "verify_tasks": 5, **keys}
-    config = InspoConfig(instructions={"maze": ["Fair.", "Bad.", "Harmful."]}, **given, **KEYS)
+    settings = {"prune_every": 2, "min_uses": 1, "drop": 2, "proposals": len(written), "verify_tasks": 5, **keys}
+    config = InspoConfig(instructions={"maze": ["Fair.", "Bad.", "Harmful."]}, **settings, **KEYS)
     run = FixedPolicy({**MEANS, "Best of all.": 1.0, "Shout.": 1.0, "Middling so far.": 0.5}, written=written)
     return *went(config, run, 2), run
 
@@ -200,13 +200,13 @@ def test_there_is_no_room_for_more_than_the_population():
 
 def test_a_resumed_run_draws_the_same():
     config = InspoConfig(instructions={"maze": [*MEANS]}, prune_every=3, min_uses=4, drop=1, **KEYS)
-    whole, _ = went(config, FixedPolicy(), 8)
+    uninterrupted, _ = went(config, FixedPolicy(), 8)
     first, _ = went(config, FixedPolicy(), 4)
     second, run = Inspo(config), FixedPolicy()
     second.load_state_dict(json.loads(json.dumps(first.state_dict())))
     for number in range(4, 8):
         second.unit(run, number)
-    assert second.state_dict() == whole.state_dict()
+    assert second.state_dict() == uninterrupted.state_dict()
 
 
 def test_what_is_logged():

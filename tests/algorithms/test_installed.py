@@ -16,9 +16,9 @@ def points(monkeypatch, tmp_path):
     (tmp_path / "unfinished.py").write_text("def broken(:\n")
     (tmp_path / "angry.py").write_text("raise RuntimeError('no licence')\n")
     monkeypatch.syspath_prepend(tmp_path)
-    own = {"bc": "agentgym_rl.algorithms.bc:BC", "gone": "nowhere:Gone", "syntax": "unfinished:A", "angry": "angry:A",
-           "number": "math:pi"}  # fmt: skip
-    made = [EntryPoint(name, value, "made") for name, value in own.items()]
+    values = {"bc": "agentgym_rl.algorithms.bc:BC", "gone": "nowhere:Gone", "syntax": "unfinished:A",
+              "angry": "angry:A", "number": "math:pi"}  # fmt: skip
+    made = [EntryPoint(name, value, "made") for name, value in values.items()]
     monkeypatch.setattr(sys.modules[read.__module__], "entry_points", lambda group: made)
     read.cache_clear()
     yield made

@@ -85,17 +85,17 @@ def test_mini_batches_of_a_step_are_learned_from_as_steps_of_their_own():
 
         def learn(self, rows, loss, *, seed="", model="policy", **settings):
             super().learn(rows, loss, seed=seed, model=model, **settings)
-            told.append((model, sorted(row.segment for row in rows), [row.streams for row in rows]))
+            learned.append((model, sorted(row.segment for row in rows), [row.streams for row in rows]))
             return {"prm/loss": 0.5} if model == PRM else {}
 
     first = [WON, LOST, LOST_TOO]
     second = [rollout("x", True, (0, 1), group="h"), rollout("y", False, (0, 3), (4, 5), group="h")]
-    told, algorithm = [], Istar(IstarConfig())
+    learned, algorithm = [], Istar(IstarConfig())
     metrics = algorithm.unit(InParts(first[::-1], second[::-1]), 0)
-    in_parts, told = told, []
+    in_parts, learned = learned, []
     alone = [Istar(IstarConfig()).unit(InParts(part), 0) for part in (first, second)]
-    assert in_parts == told and len(told) == 4
-    assert metrics["prm/pairs"] == sum(own["prm/pairs"] for own in alone) / 2
+    assert in_parts == learned and len(learned) == 4
+    assert metrics["prm/pairs"] == sum(alone_metrics["prm/pairs"] for alone_metrics in alone) / 2
 
 
 def test_step_rewards_are_judged_where_the_environment_knows_better():
@@ -108,13 +108,13 @@ def test_step_rewards_are_judged_where_the_environment_knows_better():
 
 
 def test_which_episode_ended_first_makes_no_difference():
-    def asked(*batch):
+    def learned_and_rewards(*batch):
         run, algorithm = ScriptedRun(*batch), Istar(IstarConfig())
         algorithm.unit(run, 0)
         return run.learned, [algorithm.rewards[id(rollout.episode)] for rollout in (WON, LOST, LOST_TOO)]
 
     other = [replace(rollout, group="h") for rollout in (LOST_TOO, WON, LOST)]  # another run numbers groups differently
-    assert asked(WON, LOST, LOST_TOO) == asked(*other)
+    assert learned_and_rewards(WON, LOST, LOST_TOO) == learned_and_rewards(*other)
 
 
 def test_a_reward_model_can_learn_first():
@@ -158,17 +158,17 @@ def test_a_turn_has_the_advantage_of_its_episode_and_of_its_step():
 @pytest.mark.parametrize("seed", range(0, 60, 10))
 def test_step_advantages_by_brute_force(seed):
     """``first`` is the release's ``step_rloo_reward``, whose baseline looks at one row of each trajectory."""
-    for own in range(seed, seed + 10):
-        random = Random(own)
+    for number in range(seed, seed + 10):
+        random = Random(number)
         rewards = [[random.gauss(0, 1) for _ in range(random.randint(1, 6))] for _ in range(random.randint(2, 8))]
-        every = [(i, t, value) for i, steps in enumerate(rewards) for t, value in enumerate(steps)]
-        others = {(i, t): fmean(v for j, s, v in every if (j, s) != (i, t)) for i, t, _ in every}
+        steps_of_all = [(i, t, value) for i, steps in enumerate(rewards) for t, value in enumerate(steps)]
+        others = {(i, t): fmean(v for j, s, v in steps_of_all if (j, s) != (i, t)) for i, t, _ in steps_of_all}
         n, first = len(rewards), fmean(steps[0] for steps in rewards)
-        found = step_advantages(rewards, Baseline.ALL)
-        assert all(found[i][t] == pytest.approx(value - others[i, t], abs=1e-6) for i, t, value in every)
-        found = step_advantages(rewards, Baseline.FIRST)
-        wanted = {(i, t): value * n / (n - 1) - first * n / (n - 1) for i, t, value in every}
-        assert all(found[i][t] == pytest.approx(wanted[i, t], abs=1e-6) for i, t, _ in every)
+        advantages = step_advantages(rewards, Baseline.ALL)
+        assert all(advantages[i][t] == pytest.approx(value - others[i, t], abs=1e-6) for i, t, value in steps_of_all)
+        advantages = step_advantages(rewards, Baseline.FIRST)
+        expected = {(i, t): value * n / (n - 1) - first * n / (n - 1) for i, t, value in steps_of_all}
+        assert all(advantages[i][t] == pytest.approx(expected[i, t], abs=1e-6) for i, t, _ in steps_of_all)
 
 
 def test_a_single_step_has_no_advantage():
@@ -177,8 +177,8 @@ def test_a_single_step_has_no_advantage():
 
 def test_pairs_of_a_success_and_a_failure():
     group = [WON, LOST, LOST_TOO, rollout("x", True, (0, 1))]
-    every = pairs(group, 9, "s")
-    assert sorted((won.key, lost.key) for won, lost in every) == [("w", "l"), ("w", "m"), ("x", "l"), ("x", "m")]
+    compared = pairs(group, 9, "s")
+    assert sorted((won.key, lost.key) for won, lost in compared) == [("w", "l"), ("w", "m"), ("x", "l"), ("x", "m")]
     assert pairs(group, 2, "s") == pairs(group, 2, "s") and len(pairs(group, 2, "s")) == 2
     assert len({pairs(group, 1, str(seed))[0][1].key for seed in range(20)}) == 2, "the seed draws"
     assert pairs([WON], 2, "s") == pairs([LOST], 2, "s") == []

@@ -20,8 +20,10 @@ OURS = ("vanilla", "gspo", "turn", "cispo", "sapo")
 def loss(name, **keys):
     """A loss with the bounds above, as far as it has them."""
     kind = losses()[name]
-    known = vars(kind.Config())
-    bounds = {key: value for key, value in {"clip": LOW, "clip_high": HIGH, "dual_clip": DUAL}.items() if key in known}
+    defaults = vars(kind.Config())
+    bounds = {
+        key: value for key, value in {"clip": LOW, "clip_high": HIGH, "dual_clip": DUAL}.items() if key in defaults
+    }
     return kind(kind.Config(**{"name": name, **bounds, **keys}))
 
 
@@ -46,44 +48,44 @@ def test_the_same_loss_and_gradient_as_verl(name, aggregation):
 
     if name == "sapo":
         aggregation = Aggregation.SEQ_MEAN_TOKEN_MEAN  # verl's has this one only
-    given = tokens()
+    batch = tokens()
     config = ActorConfig(
         strategy="fsdp2", rollout_n=1, ppo_micro_batch_size_per_gpu=1, clip_ratio=LOW,
         clip_ratio_low=LOW, clip_ratio_high=HIGH, clip_ratio_c=DUAL,
     )  # fmt: skip
     config.global_batch_info["loss_scale_factor"] = 9
     theirs, _ = get_policy_loss_fn(name)(
-        old_log_prob=given.old_log_prob, log_prob=given.log_prob, advantages=given.advantages,
-        response_mask=given.mask, loss_agg_mode=aggregation.value, config=config,
+        old_log_prob=batch.old_log_prob, log_prob=batch.log_prob, advantages=batch.advantages,
+        response_mask=batch.mask, loss_agg_mode=aggregation.value, config=config,
     )  # fmt: skip
-    (expected,) = torch.autograd.grad(theirs, given.log_prob)
+    (expected,) = torch.autograd.grad(theirs, batch.log_prob)
     chosen = loss(name)
-    weights = token_weights(given.mask.sum(-1).tolist(), list("abcd"), [0] * 4, aggregation, 9)
-    ours = (chosen(given) * torch.tensor(weights)[:, None] * given.mask).sum()
-    (found,) = torch.autograd.grad(ours, given.log_prob)
+    weights = token_weights(batch.mask.sum(-1).tolist(), list("abcd"), [0] * 4, aggregation, 9)
+    ours = (chosen(batch) * torch.tensor(weights)[:, None] * batch.mask).sum()
+    (gradient,) = torch.autograd.grad(ours, batch.log_prob)
     assert ours.item() == pytest.approx(theirs.item(), rel=1e-5)
-    assert torch.allclose(found, expected, atol=1e-6)
-    assert bool((chosen.clipped(given) & given.mask).any()) is (name != "sapo")
+    assert torch.allclose(gradient, expected, atol=1e-6)
+    assert bool((chosen.clipped(batch) & batch.mask).any()) is (name != "sapo")
 
 
 def test_turns_of_one_token_are_clipped_alone_and_a_single_turn_as_a_sequence():
     each = tokens()
     alone = tokens(turn=torch.arange(6).expand(4, 6))
-    whole = tokens(turn=torch.zeros(4, 6))
+    one_turn = tokens(turn=torch.zeros(4, 6))
     mask, vanilla = each.mask, loss("vanilla", dual_clip=1e9)
     assert torch.allclose(loss("turn")(alone)[mask], vanilla(each)[mask])
-    assert torch.equal(loss("turn")(whole), loss("gspo")(each))
+    assert torch.equal(loss("turn")(one_turn), loss("gspo")(each))
 
 
 def test_the_ratio_of_a_turn_by_hand():
     log_prob = torch.tensor([[-1.0, -2.0, -9.0, -1.0]], requires_grad=True)
-    given = Tokens(
+    batch = Tokens(
         log_prob=log_prob,
         old_log_prob=torch.tensor([[-1.1, -2.3, 0.0, -2.0]]),
         mask=torch.tensor([[True, True, False, True]]),
         streams={"advantage": torch.tensor([[1.0, 1.0, 0.0, 1.0]]), "turn": torch.tensor([[0, 0, 0, 1]])},
     )
-    each, clipped = loss("turn")(given), loss("turn").clipped(given)
+    each, clipped = loss("turn")(batch), loss("turn").clipped(batch)
     first = torch.tensor((0.1 + 0.3) / 2).exp().item()  # the third token is no token of the model's
     assert each[0, 0].item() == each[0, 1].item() == pytest.approx(-first)
     assert each[0, 3].item() == pytest.approx(-1.3) and clipped.tolist() == [[False, False, False, True]]
@@ -98,19 +100,19 @@ def test_clip_high_and_dual_clip():
         streams={"advantage": torch.tensor([[1.0, -1.0]])},
     )  # fmt: skip
     for high, dual in ((0.2, 3.0), (0.4, 3.0), (0.2, 5.0)):
-        found = loss("vanilla", clip_high=high, dual_clip=dual)(up)
-        assert found.tolist() == [pytest.approx([-(1 + high), dual])]
+        losses_of_tokens = loss("vanilla", clip_high=high, dual_clip=dual)(up)
+        assert losses_of_tokens.tolist() == [pytest.approx([-(1 + high), dual])]
 
 
 def test_kl_is_verls_estimator():
     pytest.importorskip("verl")
     from verl.trainer.ppo.core_algos import kl_penalty
 
-    given = tokens(spread=9.0)
-    reference = given.old_log_prob
-    theirs, ours = kl_penalty(given.log_prob, reference, "low_var_kl"), k3(given.log_prob, reference)
+    batch = tokens(spread=9.0)
+    reference = batch.old_log_prob
+    theirs, ours = kl_penalty(batch.log_prob, reference, "low_var_kl"), k3(batch.log_prob, reference)
     assert torch.equal(ours, theirs)
-    gradients = [torch.autograd.grad(each.sum(), given.log_prob)[0] for each in (theirs, ours)]
+    gradients = [torch.autograd.grad(each.sum(), batch.log_prob)[0] for each in (theirs, ours)]
     assert torch.equal(*gradients)
 
 
@@ -126,11 +128,11 @@ MOVED = {
 @pytest.mark.parametrize("name", OURS)
 def test_moving_a_key_of_a_loss_moves_its_tokens(name):
     """The others, which all losses have, are in ``tests/engine/test_every_key.py``."""
-    own = vars(losses()[name].Config()).keys() - vars(LossConfig()).keys()
-    assert own == MOVED[name].keys()
-    given = tokens(spread=2.0, turn=torch.arange(6).div(2, rounding_mode="floor").expand(4, 6))
+    own_keys = vars(losses()[name].Config()).keys() - vars(LossConfig()).keys()
+    assert own_keys == MOVED[name].keys()
+    batch = tokens(spread=2.0, turn=torch.arange(6).div(2, rounding_mode="floor").expand(4, 6))
     for key, value in MOVED[name].items():
-        assert not torch.equal(loss(name)(given), loss(name, **{key: value})(given)), key
+        assert not torch.equal(loss(name)(batch), loss(name, **{key: value})(batch)), key
 
 
 @pytest.mark.parametrize(
@@ -161,8 +163,8 @@ def test_values_that_cannot_work(name, keys, says):
 )
 def test_weights_by_hand(aggregation, expected):
     """Two segments of three tokens in all, an episode of three tokens, and padding."""
-    found = token_weights([2, 1, 3, 0], ["a", "a", "b", "pad"], [0] * 4, aggregation, 10)
-    assert found == pytest.approx([*expected, 0])
+    weights = token_weights([2, 1, 3, 0], ["a", "a", "b", "pad"], [0] * 4, aggregation, 10)
+    assert weights == pytest.approx([*expected, 0])
 
 
 episodes = st.lists(st.lists(st.integers(1, 5), min_size=1, max_size=3), min_size=1, max_size=6)
@@ -171,17 +173,17 @@ episodes = st.lists(st.lists(st.integers(1, 5), min_size=1, max_size=3), min_siz
 @given(episodes=episodes, updates=st.integers(1, 3))
 def test_every_update_and_every_episode_weighs_the_same(episodes, updates):
     """The mean of tokens is 1 for each update, and each episode has its part of it, whatever its segments."""
-    rows = [(str(number), length) for number, own in enumerate(episodes) for length in own]
-    own = torch.tensor([length for _, length in rows])
+    rows = [(str(number), length) for number, lengths in enumerate(episodes) for length in lengths]
+    lengths = torch.tensor([length for _, length in rows])
     names, of = [name for name, _ in rows], [int(name) % updates for name, _ in rows]
-    weights = own * torch.tensor(token_weights(own.tolist(), names, of, Aggregation.SEQ_MEAN_TOKEN_MEAN, 5))
-    each = torch.tensor(token_weights(own.tolist(), names, of, Aggregation.TOKEN_MEAN, 5))
-    flat = own * each
+    weights = lengths * torch.tensor(token_weights(lengths.tolist(), names, of, Aggregation.SEQ_MEAN_TOKEN_MEAN, 5))
+    each = torch.tensor(token_weights(lengths.tolist(), names, of, Aggregation.TOKEN_MEAN, 5))
+    flat = lengths * each
     for update in set(of):
-        members = {name for name, own in zip(names, of, strict=True) if own == update}
+        members = {name for name, update_of in zip(names, of, strict=True) if update_of == update}
         for member in members:
             part = sum(float(weight) for weight, name in zip(weights, names, strict=True) if name == member)
             assert part == pytest.approx(1 / len(members), rel=1e-5)
-        kept = torch.tensor([own == update for own in of])
-        assert float(flat[kept].sum()) == pytest.approx(1, rel=1e-5)
-        assert len(set(each[kept].tolist())) == 1
+        in_update = torch.tensor([update_of == update for update_of in of])
+        assert float(flat[in_update].sum()) == pytest.approx(1, rel=1e-5)
+        assert len(set(each[in_update].tolist())) == 1

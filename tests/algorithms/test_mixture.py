@@ -101,12 +101,12 @@ def test_a_step(settings, shares, seed, step, tasks, samples, learned):
     metrics = mixture.metrics()
     assert sum(metrics.get(f"env/{env}/share", 0) for env in POOLS) == pytest.approx(1)
     for env, pool in POOLS.items():
-        own = [draw for draw in draws if draw.task.env == env]
+        of_env = [draw for draw in draws if draw.task.env == env]
         share = metrics.get(f"env/{env}/share", 0)
         assert (share > 0) <= (shares[env] > 0)
-        assert abs(len(own) - share * tasks) < 1 + 1e-9
-        assert sum(draw.samples for draw in own) == samples * len(own)
-        drawn = [draw.task.index for draw in own]
+        assert abs(len(of_env) - share * tasks) < 1 + 1e-9
+        assert sum(draw.samples for draw in of_env) == samples * len(of_env)
+        drawn = [draw.task.index for draw in of_env]
         assert set(drawn) <= set(pool)
         most, least = max(drawn.count(index) for index in pool), min(drawn.count(index) for index in pool)
         assert most - least <= 1  # no task again before all others of the pool had their turn
@@ -142,13 +142,13 @@ def test_shares_by_type():
 
 def test_one_environment_after_the_other():
     def turns(**keys) -> list[str]:
-        own = mixture({"babyai": 1.0, "counter": 0.0, "textcraft": 3.0}, type="sequential", **keys)
-        found = []
+        mixed = mixture({"babyai": 1.0, "counter": 0.0, "textcraft": 3.0}, type="sequential", **keys)
+        turns_taken = []
         for step in range(5):
-            draws = own.draw(step, 4, 2)
-            found.append("".join({draw.task.env[0] for draw in draws}))
-            own.observe(outcomes(draws, Random(step)))
-        return found
+            draws = mixed.draw(step, 4, 2)
+            turns_taken.append("".join({draw.task.env[0] for draw in draws}))
+            mixed.observe(outcomes(draws, Random(step)))
+        return turns_taken
 
     assert turns() == ["b", "t", "t", "t", "t"]
     assert turns(steps=2) == ["b", "b", "t", "t", "t"]
@@ -265,11 +265,11 @@ TASKS = {"babyai": {}, "textcraft": {"textcraft_1000": [0.5, 2.0]}}
     ],
 )
 def test_a_foreign_state_is_refused(state, message):
-    own = mixture(type="dynamic", tasks=By.TASK)
-    own.load_state_dict({"shares": ENVS, "tasks": TASKS})
-    assert own.state_dict() == {"shares": ENVS, "tasks": TASKS}
+    current = mixture(type="dynamic", tasks=By.TASK)
+    current.load_state_dict({"shares": ENVS, "tasks": TASKS})
+    assert current.state_dict() == {"shares": ENVS, "tasks": TASKS}
     with pytest.raises(ValueError, match=message):
-        own.load_state_dict(state)
+        current.load_state_dict(state)
 
 
 def test_a_mixture_that_does_not_learn_refuses_what_was_learnt():

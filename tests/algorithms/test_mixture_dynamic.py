@@ -52,9 +52,9 @@ def settled(mixture: Mixture, steps: int = 120) -> dict[str, float]:
 
 
 def test_without_an_episode_there_is_no_estimate():
-    found = mixture()
-    found.observe(outcomes("hard", 0, 4))
-    logged = found.metrics()
+    mixed = mixture()
+    mixed.observe(outcomes("hard", 0, 4))
+    logged = mixed.metrics()
     assert 0 < logged["env/hard/estimate"] < 0.5
     assert {"env/easy/estimate", "env/easy/uncertainty"}.isdisjoint(logged) and "env/easy/value" in logged
 
@@ -146,15 +146,17 @@ def test_an_environment_without_episodes_keeps_weight(value):
     steps=st.lists(
         st.fixed_dictionaries({env: st.tuples(st.integers(0, 40), st.integers(0, 40)) for env in RATES}), max_size=8
     ),
-    given=st.fixed_dictionaries({env: st.floats(1e-6, 10) for env in RATES}),
+    shares_given=st.fixed_dictionaries({env: st.floats(1e-6, 10) for env in RATES}),
     value=st.sampled_from(["variance", "failure", "progress"]),
     floor=st.floats(0.001, 1),
     temperature=st.floats(0.001, 100),
     smoothing=st.floats(0, 0.99),
     decay=st.floats(0, 0.99),
 )
-def test_floor_sum_and_the_size_of_a_jump(steps, given, value, floor, temperature, smoothing, decay):
-    mixed = mixture(shares=given, value=value, floor=floor, temperature=temperature, smoothing=smoothing, decay=decay)
+def test_floor_sum_and_the_size_of_a_jump(steps, shares_given, value, floor, temperature, smoothing, decay):
+    mixed = mixture(
+        shares=shares_given, value=value, floor=floor, temperature=temperature, smoothing=smoothing, decay=decay
+    )
     before = mixed.shares
     for played in [{}, *steps]:
         if played:

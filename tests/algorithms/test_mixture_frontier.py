@@ -103,14 +103,14 @@ def test_utility_by_hand() -> None:
 def test_a_resumed_mixture_goes_on_with_the_same_settings(tasks: By, stop: int) -> None:
     envs = {"maze": ground(), "babyai": ground(lambda setting: setting["level"] == 3)}
     keys = {"every": 2, "tasks": tasks, "population": 6, "elite": 2}
-    whole, first = frontier(envs, **keys), frontier(envs, **keys)
-    played(whole, range(stop), 4)
+    uninterrupted, first = frontier(envs, **keys), frontier(envs, **keys)
+    played(uninterrupted, range(stop), 4)
     played(first, range(stop), 4)
     again = frontier(envs, **keys)
     again.load_state_dict(json.loads(json.dumps(first.state_dict())))
-    assert again.parts == whole.parts
-    assert played(again, range(stop, 20), 4) == played(whole, range(stop, 20), 4)
-    assert again.state_dict() == whole.state_dict() and again.metrics() == whole.metrics()
+    assert again.parts == uninterrupted.parts
+    assert played(again, range(stop, 20), 4) == played(uninterrupted, range(stop, 20), 4)
+    assert again.state_dict() == uninterrupted.state_dict() and again.metrics() == uninterrupted.metrics()
 
 
 @settings(max_examples=swept(40), deadline=None)
@@ -222,7 +222,7 @@ def test_what_cannot_be(envs: dict[str, Adjustable], held_out: dict[str, list[An
         frontier(envs, held_out=held_out)
 
 
-def asked(answer: str | Exception, envs: Mapping[str, Adjustable] | None = None, **keys: Any) -> Frontier:
+def after_writer(answer: str | Exception, envs: Mapping[str, Adjustable] | None = None, **keys: Any) -> Frontier:
     """A population that has changed once, after a writer was asked; what it was asked and what was said is kept."""
     mixture = frontier(envs, mutate=Mutate.WRITER, every=1, min_episodes=1, **keys)
     mixture.questions, mixture.said = [], []
@@ -243,7 +243,7 @@ def test_what_a_writer_proposes_is_born_first() -> None:
         {"environment": "maze", "level": "7", "look": "dark"},
         {"environment": "maze", "level": 6, "look": "odd"},
     ]
-    mixture = asked(
+    mixture = after_writer(
         f"<think>[hm]</think>Here they are:\n```json\n{json.dumps(proposals)}\n```", held_out={"level": [10]}
     )
     born = [each for each in mixture.individuals if each.parents == ["writer"]]
@@ -280,7 +280,7 @@ FILLED = json.dumps({"environment": "maze", "level": 1, "look": "plain"})
 )
 def test_proposals_that_may_not_be_born_are_counted_and_children_take_their_place(item: str, says: str) -> None:
     grounds = {"maze": ground(lambda setting: (setting["level"], setting["look"]) in ((9, "dark"), (8, "dark")))}
-    mixture = asked(f"[{item}]", grounds, held_out={"level": [10]})
+    mixture = after_writer(f"[{item}]", grounds, held_out={"level": [10]})
     assert mixture.answers["refused"] > 0 and mixture.answers["unread"] == 0
     assert len(mixture.said) == 1 and says in mixture.said[0]
     assert len(mixture.population) == 12
@@ -289,7 +289,7 @@ def test_proposals_that_may_not_be_born_are_counted_and_children_take_their_plac
 
 @pytest.mark.parametrize("answer", ["", "no idea", "{}", "[1, 2", "[" * 5000, EnvUnavailable("the writer is gone")])
 def test_without_an_answer_children_are_born(answer: str | Exception) -> None:
-    mixture = asked(answer)
+    mixture = after_writer(answer)
     assert mixture.answers == {"unread": 1} and len(mixture.population) == 12
     assert mixture.said[0].startswith("mixture=frontier: the writer proposes nothing: ")
     again = frontier(mutate=Mutate.WRITER, every=1, min_episodes=1)
@@ -299,7 +299,7 @@ def test_without_an_answer_children_are_born(answer: str | Exception) -> None:
 
 def test_a_writer_that_takes_no_question_ends_the_run() -> None:
     with pytest.raises(ValueError, match="no credit"):
-        asked(ValueError("no credit"))
+        after_writer(ValueError("no credit"))
 
 
 def test_a_population_that_shrinks_says_so() -> None:
@@ -312,13 +312,13 @@ def test_a_population_that_shrinks_says_so() -> None:
         return range(100)
 
     mixture = frontier({"maze": ground(tasks=tasks)}, every=1, min_episodes=1)
-    said: list[str] = []
-    mixture.say = said.append
+    messages: list[str] = []
+    mixture.say = messages.append
     played(mixture, range(1), 5.0)
     assert 4 <= len(mixture.population) < 12
-    assert said == [
-        f"mixture=frontier: {len(mixture.population)} settings live instead of 12; what else was drawn lives already, or "
-        "its oracle does not solve it"
+    assert messages == [
+        f"mixture=frontier: {len(mixture.population)} settings live instead of 12; what else was drawn lives already, "
+        "or its oracle does not solve it"
     ]
 
 

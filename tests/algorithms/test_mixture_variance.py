@@ -15,20 +15,20 @@ REWARD = st.floats(0, 1)
 
 def after(*tasks: list[float]) -> RewardVariance:
     """What is known after one step."""
-    known = RewardVariance()
-    known.add(tasks, 0.0)
-    return known
+    estimate = RewardVariance()
+    estimate.add(tasks, 0.0)
+    return estimate
 
 
 def test_worked_by_hand():
-    known = RewardVariance()
-    known.add([[1, 0, 0, 0], [1, 1, 0, 0], [0, 0, 0, 0], [1]], 0.5)
-    assert (known.tasks, known.variances) == (3, pytest.approx(1 / 4 + 1 / 3 + 0))
-    assert known.overall == pytest.approx(5 * 10 / (15 * 16))  # 4 successes, 9 failures
-    assert known.within_tasks == pytest.approx((5 / 24 + 7 / 12) / 4)
-    known.add([[0.2, 0.4, 0.6], [0.5]], 0.5)
-    assert known.state_dict() == pytest.approx([6.5 + 4, 2 + 1.7, 2 + 0.56 + 0.25, 1.5 + 1, 7 / 24 + 0.04])
-    assert known.within_tasks == pytest.approx(((1 + 2.81 - 4.7**2 / 12.5) / 13.5 + 7 / 24 + 0.04) / 3.5)
+    estimate = RewardVariance()
+    estimate.add([[1, 0, 0, 0], [1, 1, 0, 0], [0, 0, 0, 0], [1]], 0.5)
+    assert (estimate.tasks, estimate.variances) == (3, pytest.approx(1 / 4 + 1 / 3 + 0))
+    assert estimate.overall == pytest.approx(5 * 10 / (15 * 16))  # 4 successes, 9 failures
+    assert estimate.within_tasks == pytest.approx((5 / 24 + 7 / 12) / 4)
+    estimate.add([[0.2, 0.4, 0.6], [0.5]], 0.5)
+    assert estimate.state_dict() == pytest.approx([6.5 + 4, 2 + 1.7, 2 + 0.56 + 0.25, 1.5 + 1, 7 / 24 + 0.04])
+    assert estimate.within_tasks == pytest.approx(((1 + 2.81 - 4.7**2 / 12.5) / 13.5 + 7 / 24 + 0.04) / 3.5)
 
 
 def test_what_is_known_before_any_episode_and_without_groups():
@@ -39,24 +39,24 @@ def test_what_is_known_before_any_episode_and_without_groups():
 
 @given(st.integers(0, 30), st.integers(0, 30))
 def test_rewards_of_0_and_1(wins, losses):
-    known, k = after([1.0] * wins + [0.0] * losses), wins + losses
-    assert known.overall == pytest.approx(Posterior(wins, losses).outcome_variance)
-    assert known.variances == pytest.approx(wins * losses / (k * (k - 1)) if k > 1 else 0)
+    estimate, k = after([1.0] * wins + [0.0] * losses), wins + losses
+    assert estimate.overall == pytest.approx(Posterior(wins, losses).outcome_variance)
+    assert estimate.variances == pytest.approx(wins * losses / (k * (k - 1)) if k > 1 else 0)
 
 
 @given(st.lists(REWARD, min_size=1, max_size=4), st.integers(2, 4))
 def test_the_estimate_of_a_task_is_unbiased(rewards, k):
     """The mean over all groups of k episodes, each of which has one of these rewards, all alike."""
-    found = [after(list(group)).variances for group in product(rewards, repeat=k)]
-    assert fmean(found) == pytest.approx(pvariance(rewards))
+    estimates = [after(list(group)).variances for group in product(rewards, repeat=k)]
+    assert fmean(estimates) == pytest.approx(pvariance(rewards))
 
 
 @given(st.lists(st.lists(st.lists(REWARD, max_size=5), max_size=5), max_size=5), st.floats(0, 0.99))
 def test_bounds(steps, decay):
-    known = RewardVariance()
+    estimate = RewardVariance()
     for tasks in steps:
-        known.add(tasks, decay)
-        assert 0 <= known.variances <= known.tasks / 2 + 1e-9
-        assert 0 < known.overall < 1 / 4
-        assert 0 < known.within_tasks < 1 / 2
-    assert RewardVariance.from_state(known.state_dict()) == known
+        estimate.add(tasks, decay)
+        assert 0 <= estimate.variances <= estimate.tasks / 2 + 1e-9
+        assert 0 < estimate.overall < 1 / 4
+        assert 0 < estimate.within_tasks < 1 / 2
+    assert RewardVariance.from_state(estimate.state_dict()) == estimate

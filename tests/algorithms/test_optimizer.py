@@ -32,8 +32,8 @@ def test_rates_of_five_units(keys, expected):
 
 @given(units=st.integers(1, 50), warmup=st.integers(0, 60), schedule=st.sampled_from(Schedule), least=st.floats(0, 1))
 def test_a_rate_rises_through_the_warm_up_and_never_after_it(units, warmup, schedule, least):
-    found = rates(units, schedule=schedule, warmup_steps=warmup, min_lr_ratio=least)
-    rising, falling = found[: warmup + 1], found[warmup:]
+    lrs = rates(units, schedule=schedule, warmup_steps=warmup, min_lr_ratio=least)
+    rising, falling = lrs[: warmup + 1], lrs[warmup:]
     assert rising == sorted(rising) and falling == sorted(falling, reverse=True)
     assert all(0 < rate <= 1 for rate in rising) and all(least - 1e-9 <= rate for rate in falling)
 

@@ -24,9 +24,9 @@ def test_by_hand():
     first = 0.0 + 0.5 * 0.25 - 0.5 + 0.5 * 0.5 * last
     assert turn_gae([0.0, 1.0], [0.5, 0.25], gamma=0.5, lam=0.5) == pytest.approx([first, last])
     assert turn_gae([], [], gamma=1.0, lam=1.0) == []
-    (found,) = PPO(PPOConfig(level=Level.TURN, gamma=0.5, lam=0.5)).streams([rollout([0.0, 1.0], [0.5, 0.25])])
-    assert found["advantage"] == pytest.approx([first, last]) and found["value"] == [0.5, 0.25]
-    assert found["return"] == pytest.approx([first + 0.5, 1.0])
+    (streams,) = PPO(PPOConfig(level=Level.TURN, gamma=0.5, lam=0.5)).streams([rollout([0.0, 1.0], [0.5, 0.25])])
+    assert streams["advantage"] == pytest.approx([first, last]) and streams["value"] == [0.5, 0.25]
+    assert streams["return"] == pytest.approx([first + 0.5, 1.0])
 
 
 def test_over_tokens_verl_estimates():
@@ -40,8 +40,8 @@ def test_over_tokens_verl_estimates():
 @given(NUMBERS)
 def test_without_discount_the_target_is_the_reward_to_come(turns):
     rewards, values = [reward for reward, _ in turns], [value for _, value in turns]
-    (found,) = PPO(PPOConfig(level=Level.TURN)).streams([rollout(rewards, values)])
-    assert found["return"] == pytest.approx([sum(rewards[turn:]) for turn in range(len(turns))], abs=1e-5)
+    (streams,) = PPO(PPOConfig(level=Level.TURN)).streams([rollout(rewards, values)])
+    assert streams["return"] == pytest.approx([sum(rewards[turn:]) for turn in range(len(turns))], abs=1e-5)
 
 
 @given(NUMBERS, st.floats(0, 1))

@@ -77,7 +77,7 @@ def player(seed, world=Corridor, log=None):
     return branches
 
 
-def said(*commands, task=0, world=Corridor):
+def walk(*commands, task=0, world=Corridor):
     """An episode of these commands."""
     rest = [f"Action: {command}" for command in commands]
     return played_by(lambda messages: rest.pop(0), Task("corridor", task), world=world)
@@ -99,15 +99,15 @@ def test_search_solves_what_sampling_does_not():
     alone = [played_by(Clumsy(f"x{n}", Task("corridor", 1)), Task("corridor", 1)).episode.success for n in range(400)]
     assert 0 < sum(alone) / len(alone) < 0.04
     samples = clumsy("s", tasks=20)
-    found = search(samples, player(0), SearchConfig(calls=120), replayable=WORLD, seed=0)
+    result = search(samples, player(0), SearchConfig(calls=120), replayable=WORLD, seed=0)
     again, calls = [], 0
-    while calls < found.calls:
+    while calls < result.calls:
         task = Task("corridor", len(again) % 20)
         again.append(played_by(Clumsy(f"y{len(again)}", task), task).episode)
         calls += again[-1].calls
-    assert found.tasks == 20
-    assert len(found.solved) >= 10 > 2 * len({episode.item_id for episode in again if episode.success})
-    for episode in (rollout.episode for rollout in found.solved):
+    assert result.tasks == 20
+    assert len(result.solved) >= 10 > 2 * len({episode.item_id for episode in again if episode.success})
+    for episode in (rollout.episode for rollout in result.solved):
         assert episode.success
         assert [turn.action for turn in episode.turns] == right_doors(Task.parse(episode.item_id).index)
 
@@ -117,7 +117,7 @@ def test_no_task_takes_more_calls_than_it_may(calls, branches, resamples, seed):
     log = []
     settings = SearchConfig(calls=calls, branches=branches, resamples=resamples)
     samples = clumsy(seed, tasks=3)
-    found = search(samples, player(seed, log=log), settings, replayable=WORLD, seed=seed)
+    result = search(samples, player(seed, log=log), settings, replayable=WORLD, seed=seed)
     spent, solved = {}, set()
     for proposed, outcomes in log:
         for branch, episode in zip(proposed, [rollout.episode for rollout in outcomes], strict=True):
@@ -128,13 +128,13 @@ def test_no_task_takes_more_calls_than_it_may(calls, branches, resamples, seed):
             spent[branch.item_id] = spent.get(branch.item_id, 0) + episode.calls
         solved |= {rollout.episode.item_id for rollout in outcomes if rollout.episode.success}
         assert max(sum(branch.item_id == item_id for branch in proposed) for item_id in spent) <= branches
-    assert found.calls == sum(spent.values())
+    assert result.calls == sum(spent.values())
     assert spent.keys() == unsolved(samples, WORLD).keys()
     for item_id, used in spent.items():
         assert used <= calls
         assert used == calls or item_id in solved
-    assert {rollout.episode.item_id for rollout in found.solved} == solved
-    assert len(found.rollouts) == sum(len(proposed) for proposed, _ in log)
+    assert {rollout.episode.item_id for rollout in result.solved} == solved
+    assert len(result.rollouts) == sum(len(proposed) for proposed, _ in log)
 
 
 def test_the_outcome_does_not_depend_on_the_order_of_episodes():
@@ -151,26 +151,26 @@ def test_the_outcome_does_not_depend_on_the_order_of_episodes():
 
 def test_it_branches_where_a_reply_went_visibly_wrong_and_avoids_it():
     doors = right_doors()
-    lost = said(*doors[:3], wrong_door(3))
+    lost = walk(*doors[:3], wrong_door(3))
     assert lost.episode.ending is Ending.TERMINATED
     (branch,) = tree_of(lost, branches=1).propose(iter([5]))
     assert (branch.node.turns, branch.avoid, branch.number) == (3, (wrong_door(3),), 5)
     assert branch.responses == [f"Action: {door}" for door in doors[:3]]
     assert branch.max_turns == 8
 
-    stuck = said(doors[0], *["knock"] * 7)
+    stuck = walk(doors[0], *["knock"] * 7)
     (branch,) = tree_of(stuck, branches=1).propose(iter([0]))
     assert (branch.node.turns, branch.avoid) == (1, ("knock",))
 
 
 def test_what_was_tried_often_gives_way_to_what_was_not():
     doors = right_doors()
-    tree = tree_of(said(*doors[:2], wrong_door(2)), branches=1, calls=1000)
+    tree = tree_of(walk(*doors[:2], wrong_door(2)), branches=1, calls=1000)
     turns = []
     for number in range(20):
         (branch,) = tree.propose(iter([number]))
         turns.append(branch.node.turns)
-        follow = said(*doors[:2], wrong_door(2)) if branch.node.turns == 2 else said(*doors[:1], wrong_door(1))
+        follow = walk(*doors[:2], wrong_door(2)) if branch.node.turns == 2 else walk(*doors[:1], wrong_door(1))
         episode = replace(
             follow.episode,
             turns=[replace(turn, calls=int(at >= branch.node.turns)) for at, turn in enumerate(follow.episode.turns)],
@@ -188,8 +188,8 @@ def test_returns_draw_the_search_where_a_world_pays_in_parts():
             return Step(step.observation, paid, step.terminated, info=step.info)
 
     doors = right_doors()
-    rich = said(doors[0], *["knock"] * 7, world=Paying)
-    poor = said(wrong_door(0), *["knock"] * 7, world=Paying)
+    rich = walk(doors[0], *["knock"] * 7, world=Paying)
+    poor = walk(wrong_door(0), *["knock"] * 7, world=Paying)
     assert (rich.episode.reward, poor.episode.reward) == (0.4, 0.0)
     for samples in ((rich, poor), (poor, rich)):
         (branch,) = tree_of(*samples, branches=1).propose(iter([0]))
@@ -197,12 +197,12 @@ def test_returns_draw_the_search_where_a_world_pays_in_parts():
 
 
 def test_branches_of_a_round_differ_and_fit_together():
-    tree = tree_of(said(*right_doors()[:4], wrong_door(4)), branches=3, calls=30, resamples=2)
+    tree = tree_of(walk(*right_doors()[:4], wrong_door(4)), branches=3, calls=30, resamples=2)
     branches = tree.propose(iter(range(9)))
     assert [branch.number for branch in branches] == [0, 1, 2]
     assert branches[0].node.turns == 4 and len({branch.node.turns for branch in branches}) > 1
     assert sum(branch.calls for branch in branches) <= 30
-    last = tree_of(said(*right_doors()[:4], wrong_door(4)), branches=3, calls=1).propose(iter([0]))
+    last = tree_of(walk(*right_doors()[:4], wrong_door(4)), branches=3, calls=1).propose(iter([0]))
     assert [(branch.max_turns - branch.node.turns, branch.resamples) for branch in last] == [(1, 0)]
 
 
@@ -224,7 +224,7 @@ def test_a_mistake_at_the_first_move_is_found():
         return played_by(stubborn(task, seed), task, branch, Fork)
 
     samples = [play(Task("corridor", index), number) for index in range(60) for number in range(3)]
-    found = search(
+    result = search(
         samples,
         lambda branches: [play(Task.parse(branch.item_id), branch.number, branch) for branch in branches],
         SearchConfig(calls=48),
@@ -235,7 +235,7 @@ def test_a_mistake_at_the_first_move_is_found():
         any(play(Task.parse(item_id), f"again {number}").episode.success for number in range(48 // LENGTH))
         for item_id in unsolved(samples, WORLD)
     ]
-    assert len(found.solved) >= sum(afresh) > 0, "not worse than as many calls on samples from the start"
+    assert len(result.solved) >= sum(afresh) > 0, "not worse than as many calls on samples from the start"
 
 
 def test_a_replay_that_goes_another_way_is_dropped_and_not_tried_again():
@@ -246,20 +246,20 @@ def test_a_replay_that_goes_another_way_is_dropped_and_not_tried_again():
 
     log = []
     samples = clumsy("n", tasks=4)
-    found = search(samples, player(0, Drifting, log), SearchConfig(calls=40), replayable=WORLD, seed=0)
+    result = search(samples, player(0, Drifting, log), SearchConfig(calls=40), replayable=WORLD, seed=0)
     replayed = [branch for proposed, _ in log for branch in proposed if branch.node.turns]
-    assert len(found.dropped) == len(replayed) > 0
+    assert len(result.dropped) == len(replayed) > 0
     rounds = [[branch.node for branch in proposed if branch.node.turns] for proposed, _ in log]
     seen = set()
     for nodes in rounds:
         assert not seen.intersection(nodes), "no round after the one that failed"
         seen.update(nodes)
-    assert all(rollout.episode.prefix_turns == 0 for rollout in found.solved)
-    assert found.metrics()["search/dropped"] == len(found.dropped)
+    assert all(rollout.episode.prefix_turns == 0 for rollout in result.solved)
+    assert result.metrics()["search/dropped"] == len(result.dropped)
 
 
 def test_a_replay_is_known_by_its_messages_and_its_tokens():
-    sample = said(*right_doors()[:2], wrong_door(2))
+    sample = walk(*right_doors()[:2], wrong_door(2))
     (branch,) = tree_of(sample, branches=1).propose(iter([0]))
     assert branch.node.turns == 2
     episode = played_by(lambda messages: f"Action: {wrong_door(2)}", Task("corridor", 0), branch).episode
@@ -282,7 +282,7 @@ def test_a_replay_is_known_by_its_messages_and_its_tokens():
 
 
 def test_the_replay_of_a_branch_holds_the_tokens_that_were_sampled():
-    episode = said(*right_doors()[:2], wrong_door(2)).episode
+    episode = walk(*right_doors()[:2], wrong_door(2)).episode
     turns = [replace(turn, tokens=(5 * at, 5 * at + 3), log_prob=-1.0 - at) for at, turn in enumerate(episode.turns)]
     ids = [100, 101, *range(13)]
     mask = [0.0, 0.0] + [float(at % 5 < 2) for at in range(13)]  # the builder closed each reply with a token of its own
@@ -307,15 +307,15 @@ def test_infrastructure_that_fails_is_charged_and_ends():
         async def _reset(self, task):
             raise EnvUnavailable("gone")
 
-    found = search(clumsy("f", tasks=2), player(0, Dead), SearchConfig(calls=30), replayable=WORLD, seed=0)
-    assert (found.failed, found.solved, found.dropped) == (len(found.rollouts), [], [])
-    assert found.calls == 30 * found.tasks
+    result = search(clumsy("f", tasks=2), player(0, Dead), SearchConfig(calls=30), replayable=WORLD, seed=0)
+    assert (result.failed, result.solved, result.dropped) == (len(result.rollouts), [], [])
+    assert result.calls == 30 * result.tasks
 
 
 def test_only_failed_tasks_of_replayable_worlds_are_searched():
-    solved, failed = said(*right_doors(1), task=1), said(*right_doors(1)[:1], wrong_door(1, 1), task=1)
-    other = said(wrong_door(0, 2), *["knock"] * 7, task=2)
-    error = Rollout(episode=replace(said(*right_doors(3), task=3).episode, ending=Ending.TIMEOUT, success=False))
+    solved, failed = walk(*right_doors(1), task=1), walk(*right_doors(1)[:1], wrong_door(1, 1), task=1)
+    other = walk(wrong_door(0, 2), *["knock"] * 7, task=2)
+    error = Rollout(episode=replace(walk(*right_doors(3), task=3).episode, ending=Ending.TIMEOUT, success=False))
     assert unsolved([solved, failed, other, error], WORLD) == {"corridor_2": [other]}
     assert unsolved([other], {"textcraft"}) == {}
 
@@ -327,15 +327,15 @@ def test_only_failed_tasks_of_replayable_worlds_are_searched():
 
 
 def test_outcomes_must_be_of_the_branches():
-    sample = said(wrong_door(0), *["knock"] * 7)
+    sample = walk(wrong_door(0), *["knock"] * 7)
     with pytest.raises(ValueError, match="branches were rolled out, but got"):
         search([sample], lambda branches: [sample], SearchConfig(calls=9), replayable=WORLD, seed=0)
 
 
 def test_good_turns():
     doors = right_doors()
-    assert judge(said(doors[0], "knock", doors[1], "knock", wrong_door(2)).episode) == [True, False, True, False, False]
-    assert judge(said(*doors).episode) == [True] * LENGTH
+    assert judge(walk(doors[0], "knock", doors[1], "knock", wrong_door(2)).episode) == [True, False, True, False, False]
+    assert judge(walk(*doors).episode) == [True] * LENGTH
 
 
 @pytest.mark.parametrize("wrong", [{"calls": -1}, {"branches": 0}, {"resamples": -1}, {"exploration": -0.1}])
@@ -346,20 +346,20 @@ def test_settings_out_of_range(wrong):
 
 
 def test_a_dropped_success_solves_nothing():
-    sample = said(*right_doors()[:2], wrong_door(2))
+    sample = walk(*right_doors()[:2], wrong_door(2))
     tokens = (Example([*range(99)], [0.0] * 99),)
-    won = said(*right_doors()).episode
+    won = walk(*right_doors()).episode
     other = replace(won, turns=[replace(turn, calls=int(at > 1)) for at, turn in enumerate(won.turns)])
     other.messages[2] = {"role": "user", "content": "Room 7."}
-    found = search(
+    result = search(
         [replace(sample, segments=tokens)],
         lambda branches: [Rollout(episode=replace(other, tags=branch.tags()), segments=tokens) for branch in branches],
         SearchConfig(calls=3, branches=1, resamples=0),
         replayable=WORLD,
         seed=0,
     )
-    assert len(found.dropped) == len(found.rollouts) > 0
-    assert found.solved == []
+    assert len(result.dropped) == len(result.rollouts) > 0
+    assert result.solved == []
 
 
 def test_branches_of_an_interrupted_search_can_be_samples_of_the_next():
@@ -368,8 +368,8 @@ def test_branches_of_an_interrupted_search_can_be_samples_of_the_next():
     search(samples, player(0, log=log), SearchConfig(calls=12), replayable=WORLD, seed=0)
     earlier = [rollout for _, outcomes in log for rollout in outcomes if not rollout.episode.success]
     log = []
-    found = search([*earlier, *samples], player(1, log=log), SearchConfig(calls=30), replayable=WORLD, seed=1)
-    assert found.rollouts and found.dropped == []
+    result = search([*earlier, *samples], player(1, log=log), SearchConfig(calls=30), replayable=WORLD, seed=1)
+    assert result.rollouts and result.dropped == []
     assert all(rollout.episode.max_turns <= 8 for _, outcomes in log for rollout in outcomes)
     alone = search(earlier, player(1), SearchConfig(calls=30), replayable=WORLD, seed=1)
     assert alone.rollouts

@@ -37,8 +37,8 @@ def episode(*rewards, invalid=(), env="e", tokens=10, ending=Ending.TERMINATED, 
 
 
 def shaped(played, **keys):
-    found = Shaping(ShapingConfig(**keys)).shaped(played, LIMIT)
-    return found.reward, [turn.reward for turn in found.turns]
+    episode = Shaping(ShapingConfig(**keys)).shaped(played, LIMIT)
+    return episode.reward, [turn.reward for turn in episode.turns]
 
 
 def test_an_invalid_turn_costs_its_episode_a_share():
@@ -93,23 +93,23 @@ def test_rewards_relative_to_those_of_their_environment_so_far(rewards, cut):
     """Whatever the batches, and across a stop; all at once has the same moments."""
     config = ShapingConfig(normalise=True)
     episodes = [episode(0.0, reward, env=env) for env, reward in rewards]
-    whole, before, after = Shaping(config), Shaping(config), Shaping(config)
-    whole.observe(episodes)
+    uninterrupted, before, after = Shaping(config), Shaping(config), Shaping(config)
+    uninterrupted.observe(episodes)
     before.observe(episodes[:cut])
     after.load_state_dict(json.loads(json.dumps(before.state_dict())))
     assert after.moments == before.moments
     after.observe(episodes[cut:])
     for env in {env for env, _ in rewards}:
-        own = [played for played in episodes if played.env == env]
-        values = [after.shaped(played, LIMIT).reward for played in own]
-        assert values == pytest.approx([whole.shaped(played, LIMIT).reward for played in own], abs=1e-3)
+        of_env = [played for played in episodes if played.env == env]
+        values = [after.shaped(played, LIMIT).reward for played in of_env]
+        assert values == pytest.approx([uninterrupted.shaped(played, LIMIT).reward for played in of_env], abs=1e-3)
         assert sum(values) == pytest.approx(0, abs=1e-3)
-        if len({played.reward for played in own}) > 1:
-            assert sum(value**2 for value in values) / len(own) == pytest.approx(1, abs=0.05)
+        if len({played.reward for played in of_env}) > 1:
+            assert sum(value**2 for value in values) / len(of_env) == pytest.approx(1, abs=0.05)
             differences = [
-                after.shaped(played, LIMIT).turns[1].reward - after.shaped(played, LIMIT).reward for played in own
+                after.shaped(played, LIMIT).turns[1].reward - after.shaped(played, LIMIT).reward for played in of_env
             ]
-            assert differences == pytest.approx([differences[0]] * len(own)), "the mean is not taken from any turn"
+            assert differences == pytest.approx([differences[0]] * len(of_env)), "the mean is not taken from any turn"
 
 
 class OneStep:
@@ -183,8 +183,8 @@ def test_bad_values(key):
 
 def test_keys_without_effect():
     def unused(config):
-        found = config.unused(off_policy=True, environments=2)
-        return {key.removeprefix("shaping.") for key in found if key.startswith("shaping.")}
+        without_effect = config.unused(off_policy=True, environments=2)
+        return {key.removeprefix("shaping.") for key in without_effect if key.startswith("shaping.")}
 
     late, long = ShapingConfig(overlong_turns=1), ShapingConfig(overlong_tokens=1)
 

@@ -35,33 +35,33 @@ def walks(seed):
 def flat(group):
     """Episode, turn, observations so far, action and return of every turn."""
     return [
-        (episode, turn, tuple(seen[: turn + 1]), episode.turns[turn].action, own[turn])
+        (episode, turn, tuple(seen[: turn + 1]), episode.turns[turn].action, values[turn])
         for episode in group
-        for seen, own in [(anchors(episode), returns([turn.reward for turn in episode.turns], 0.9))]
+        for seen, values in [(anchors(episode), returns([turn.reward for turn in episode.turns], 0.9))]
         for turn in range(len(seen))
     ]
 
 
-def agrees(found, wanted):
-    return [value for own in found for value in own] == pytest.approx(wanted, rel=1e-6, abs=1e-6)
+def agrees(advantages, expected):
+    return [value for values in advantages for value in values] == pytest.approx(expected, rel=1e-6, abs=1e-6)
 
 
 @pytest.mark.parametrize("by_std", [True, False])
 @pytest.mark.parametrize("seed", range(0, 60, 10))
 def test_hierarchical_groups_by_brute_force(seed, by_std):
     for group in map(walks, range(seed, seed + 10)):
-        turns, wanted = flat(group), []
+        turns, expected = flat(group), []
         for *_, path, _, value in turns:
             levels = {}
             for length in range(1, min(3, len(path)) + 1):
-                peers = [own for *_, other, _, own in turns if other[-length:] == path[-length:]]
+                peers = [value for *_, other, _, value in turns if other[-length:] == path[-length:]]
                 spread = pstdev(peers) + 1e-6 if by_std else 1.0
                 if len(peers) > 1 and abs(value - fmean(peers)) > 1e-9:
                     levels[length] = (value - fmean(peers)) / spread
             weight = sum((length + 1) ** 1.5 for length in levels)
-            wanted.append(sum((length + 1) ** 1.5 * a for length, a in levels.items()) / (weight or 1))
+            expected.append(sum((length + 1) ** 1.5 * a for length, a in levels.items()) / (weight or 1))
         config = HGPOConfig(gamma=0.9, length_power=1.5, normalise_by_std=by_std)
-        assert agrees(HGPO(config).of_steps(group), wanted)
+        assert agrees(HGPO(config).of_steps(group), expected)
 
 
 @pytest.mark.parametrize("progress", [True, False])
@@ -69,9 +69,9 @@ def test_hierarchical_groups_by_brute_force(seed, by_std):
 def test_distances_over_a_graph_by_brute_force(seed, progress):
     for group in map(walks, range(seed, seed + 10)):
         edges = [
-            (here, "the goal" if episode.success and turn == len(episode.turns) - 1 else told)
+            (here, "the goal" if episode.success and turn == len(episode.turns) - 1 else observation)
             for episode, turn, (*_, here), _, _ in flat(group)
-            for told in [episode.turns[turn].observation]
+            for observation in [episode.turns[turn].observation]
         ]
         left = {state: 0 if state == "the goal" else inf for edge in edges for state in edge}
         for _ in left:
@@ -80,23 +80,23 @@ def test_distances_over_a_graph_by_brute_force(seed, progress):
         furthest = max((d for d in left.values() if d < inf), default=0) + 1
         left = {state: min(d, furthest) for state, d in left.items()}
         worth = [10 * 0.3 ** (left[there] - (left[here] - 1 if progress else 0)) for here, there in edges]
-        wanted = []
-        for (here, _), own in zip(edges, worth, strict=True):
+        expected = []
+        for (here, _), value in zip(edges, worth, strict=True):
             peers = [value for (other, _), value in zip(edges, worth, strict=True) if other == here]
-            wanted.append((own - fmean(peers)) / (stdev(peers) + 1e-6 if len(peers) > 1 else 1))
-        assert agrees(GraphGPO(GraphGPOConfig(gamma=0.3, progress=progress)).of_steps(group), wanted)
+            expected.append((value - fmean(peers)) / (stdev(peers) + 1e-6 if len(peers) > 1 else 1))
+        assert agrees(GraphGPO(GraphGPOConfig(gamma=0.3, progress=progress)).of_steps(group), expected)
 
 
 @pytest.mark.parametrize("seed", range(0, 60, 10))
 def test_actions_against_their_state_by_brute_force(seed):
     for group in map(walks, range(seed, seed + 10)):
         turns = flat(group)
-        wanted = [
-            fmean(own for *_, other, move, own in turns if (other[-1], move) == (path[-1], action))
-            - fmean(own for *_, other, _, own in turns if other[-1] == path[-1])
+        expected = [
+            fmean(value for *_, other, move, value in turns if (other[-1], move) == (path[-1], action))
+            - fmean(value for *_, other, _, value in turns if other[-1] == path[-1])
             for *_, path, action, _ in turns
         ]
-        assert agrees(PACE(PACEConfig(gamma=0.9)).of_steps(group), wanted)
+        assert agrees(PACE(PACEConfig(gamma=0.9)).of_steps(group), expected)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -115,9 +115,9 @@ def test_both_weights_count(kind):
     group = walks(3)
     steps = kind(KINDS[kind]()).of_steps(group)
     alone = GRPO(GRPOConfig()).credit(group)
-    found = kind(KINDS[kind](episode_weight=0.5, step_weight=2)).credit(group)
-    for episode, own, values in zip(alone, steps, found, strict=True):
-        assert values == pytest.approx([0.5 * episode + 2 * step for step in own])
+    credit = kind(KINDS[kind](episode_weight=0.5, step_weight=2)).credit(group)
+    for episode, advantages, values in zip(alone, steps, credit, strict=True):
+        assert values == pytest.approx([0.5 * episode + 2 * step for step in advantages])
 
 
 def test_without_history_the_groups_are_those_of_gigpo():
@@ -125,7 +125,7 @@ def test_without_history_the_groups_are_those_of_gigpo():
         config = HGPOConfig(history=0, normalise_by_std=False)
         assert agrees(
             HGPO(config).of_steps(group),
-            [a for own in GiGPO(GiGPOConfig(normalise_by_std=False)).of_steps(group) for a in own],
+            [a for advantages in GiGPO(GiGPOConfig(normalise_by_std=False)).of_steps(group) for a in advantages],
         )
 
 
@@ -138,7 +138,9 @@ def test_a_failure_has_credit_for_a_way_that_another_finished():
     won, lost = visiting("abc", [0, 0, 1], success=True), visiting("axb", [0, 0, 0])
     astray = visiting("ay", [0, 0])
     assert distances([won, lost, astray]) == {None: 0, "c": 1, "b": 2, "a": 3, "x": 3, "y": 4, "later": 4}
-    first = [own[0] for own in GraphGPO(GraphGPOConfig(normalise_by_std=False)).of_steps([won, lost, astray])]
+    first = [
+        advantages[0] for advantages in GraphGPO(GraphGPOConfig(normalise_by_std=False)).of_steps([won, lost, astray])
+    ]
     assert first[0] > first[1] > first[2]
 
 
@@ -153,9 +155,9 @@ def test_what_every_kind_of_credit_keeps(seed):
     group = walks(seed)
     for kind in (GraphGPO, PACE):
         sums: dict = {}
-        for episode, own in zip(group, kind(KINDS[kind]()).of_steps(group), strict=True):
-            assert len(own) == len(episode.turns)
-            for anchor, value in zip(anchors(episode), own, strict=True):
+        for episode, advantages in zip(group, kind(KINDS[kind]()).of_steps(group), strict=True):
+            assert len(advantages) == len(episode.turns)
+            for anchor, value in zip(anchors(episode), advantages, strict=True):
                 sums[anchor] = sums.get(anchor, 0) + value
         assert all(total == pytest.approx(0, abs=1e-3) for total in sums.values())
 

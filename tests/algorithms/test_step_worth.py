@@ -33,18 +33,18 @@ def test_a_perfect_reward_has_1_and_a_random_one_about_a_half():
 @given(st.lists(st.tuples(st.integers(-3, 3).map(float), st.booleans()), max_size=30))
 def test_the_area_is_the_share_of_pairs_in_order(judged):
     pairs = [(good, bad) for good, helps in judged if helps for bad, other in judged if not other]
-    wanted = sum((good > bad) + (good == bad) / 2 for good, bad in pairs) / len(pairs) if pairs else None
-    assert auc(judged) == (None if wanted is None else pytest.approx(wanted))
+    expected = sum((good > bad) + (good == bad) / 2 for good, bad in pairs) / len(pairs) if pairs else None
+    assert auc(judged) == (None if expected is None else pytest.approx(expected))
 
 
 def test_turns_of_a_maze_shorten_the_way_or_do_not():
     maze, puzzle = make("maze", style="compact"), tasks.puzzle(30)
-    path, whole = puzzle.path(), float(len(puzzle.path()))
+    path, length = puzzle.path(), float(len(puzzle.path()))
     assert maze.steps_left(Task("maze", 30), path) == [*map(float, range(len(path), -1, -1))]
     wall = next(move for move in ("move left", "move right", "move up", "move down")
                 if puzzle.layout.after(puzzle.start, move) == puzzle.start)  # fmt: skip
     left = steps_left_by_turn(maze, walked([None, wall, "sing", path[0], None]))
-    assert left == [whole, whole, whole, whole, whole - 1, whole - 1]
+    assert left == [length, length, length, length, length - 1, length - 1]
     assert shortens(left) == [False, False, False, True, False]
 
 

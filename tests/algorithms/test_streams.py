@@ -46,7 +46,7 @@ def test_the_streams_of_an_update():
 
 def test_a_function_of_each_number_of_a_stream():
     assert [mapped(stream, lambda value: -value) for stream in (1.0, [1.0, 2.0])] == [-1.0, [-1.0, -2.0]]
-    assert isinstance(found := mapped(PerToken([1.0, 2.0]), abs), PerToken) and found == (1.0, 2.0)
+    assert isinstance(absolute := mapped(PerToken([1.0, 2.0]), abs), PerToken) and absolute == (1.0, 2.0)
 
 
 def test_imitation():
@@ -71,14 +71,14 @@ def test_whitening_is_verls(drawn):
     if len(tokens) < 2:
         return
     theirs = functional.masked_whiten(tokens, torch.ones_like(tokens)).tolist()
-    found = whitened(rows)
+    white = whitened(rows)
     each = [
         value
-        for row, turns in zip(found, drawn, strict=True)
+        for row, turns in zip(white, drawn, strict=True)
         for value, (_, size) in zip(row.streams["advantage"], turns, strict=True)
         for _ in range(size)
     ]
-    assert each == pytest.approx(theirs, rel=1e-4, abs=1e-4) and all(row.streams["value"] == 1.0 for row in found)
+    assert each == pytest.approx(theirs, rel=1e-4, abs=1e-4) and all(row.streams["value"] == 1.0 for row in white)
 
 
 def test_whitening_counts_a_turn_once_and_no_replayed_one():
