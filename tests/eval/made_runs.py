@@ -49,33 +49,33 @@ def write_run(
     folder.mkdir(parents=True)
     rows = []
     for name, success in stages.items():
-        own: dict[str, Any] = {}
+        panels_of: dict[str, Any] = {}
         for place in panels:
             env, label = place.split("/")
             value = success if isinstance(success, float) else success[place]
-            own.setdefault(label, {})[env] = {"sampled": result(value), "greedy": result(min(1.0, value + 0.1))}
+            panels_of.setdefault(label, {})[env] = {"sampled": result(value), "greedy": result(min(1.0, value + 0.1))}
         online = name == algorithm and algorithm != "bc"
         cost = {"episodes": episodes if online else 0, **(spent if online and spent else {})}
-        rows.append({"name": name, "panels": own, **cost, "steps": 4, "wall_s": seconds})
-    found: dict[str, dict[str, str]] = {}
+        rows.append({"name": name, "panels": panels_of, **cost, "steps": 4, "wall_s": seconds})
+    digests_of: dict[str, dict[str, str]] = {}
     for place in panels:
         env, label = place.split("/")
-        found.setdefault(env, {})[label] = (digests or {}).get(place, f"d-{label}")
-    summary = {"name": folder.name, "algorithm": algorithm, "seed": seed, "stages": rows, "panels": found}
+        digests_of.setdefault(env, {})[label] = (digests or {}).get(place, f"d-{label}")
+    summary = {"name": folder.name, "algorithm": algorithm, "seed": seed, "stages": rows, "panels": digests_of}
     places = [place.split("/") for place in panels]
     summary["reference"] = {
-        policy: {label: {env: result(success) for env, own in places if own == label} for _, label in places}
+        policy: {label: {env: result(success) for env, panel in places if panel == label} for _, label in places}
         for policy, success in (bounds or {}).items()
     }
     (folder / "summary.json").write_text(json.dumps(summary))
-    whole: dict[str, Any] = {
+    resolved: dict[str, Any] = {
         "name": folder.name, "seed": seed, "run": {"dir": str(folder)}, "algorithm": {"name": algorithm, "lr": 1e-3},
         "cloning": {"epochs": 2}, "mixture": {"type": "fixed"}, "rollout": {}, "model": {},
-        "envs": {env: {"split": "train"} for env in found},
+        "envs": {env: {"split": "train"} for env in digests_of},
     }  # fmt: skip
     for key, value in (config or {}).items():
-        whole[key] = {**whole.get(key, {}), **value} if isinstance(value, Mapping) else value
-    (folder / "config.yaml").write_text(yaml.safe_dump(whole))
+        resolved[key] = {**resolved.get(key, {}), **value} if isinstance(value, Mapping) else value
+    (folder / "config.yaml").write_text(yaml.safe_dump(resolved))
     (folder / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in metrics))
     return folder
 
@@ -89,7 +89,7 @@ def unfinish(folder: Path, stage: str) -> Path:
     state = {"results": ended, "stage_episodes": now["episodes"], "stage_wall_s": now["wall_s"]}
     (folder / "state.json").write_text(json.dumps(state))
     config = yaml.safe_load((folder / "config.yaml").read_text())
-    for env, own in summary["panels"].items():
-        config["envs"][env]["panels"] = {label: {"role": "test"} for label in own}
+    for env, of_env in summary["panels"].items():
+        config["envs"][env]["panels"] = {label: {"role": "test"} for label in of_env}
     (folder / "config.yaml").write_text(yaml.safe_dump(config))
     return folder

@@ -13,8 +13,8 @@ def made(folder, **facts):
     return read(write_run(folder, **facts))
 
 
-def named(found):
-    return {arm.label: arm.seeds for arm in found}
+def named(merged):
+    return {arm.label: arm.seeds for arm in merged}
 
 
 def test_seeds_of_an_algorithm_are_one_arm_and_share_their_cloning(tmp_path):
@@ -23,9 +23,9 @@ def test_seeds_of_an_algorithm_are_one_arm_and_share_their_cloning(tmp_path):
         for name in ("ppo", "grpo")
         for seed in (0, 1)
     ]
-    found = arms(runs)
-    assert named(found) == {"untrained": [0, 1], "bc": [0, 1], "grpo": [0, 1], "ppo": [0, 1]}
-    assert len(found[1].runs) == 4
+    merged = arms(runs)
+    assert named(merged) == {"untrained": [0, 1], "bc": [0, 1], "grpo": [0, 1], "ppo": [0, 1]}
+    assert len(merged[1].runs) == 4
 
 
 def test_arms_of_one_algorithm_are_named_by_what_differs(tmp_path):

@@ -17,28 +17,28 @@ def runs(place, budget=None, **spent):
     config = {"budget": budget} if budget else {}
     return [
         read(write_run(place / name, algorithm=name, stages={"bc": 0.1, name: 0.5}, config=config,
-                       episodes=own if isinstance(own, int) else 100, spent=own if isinstance(own, dict) else None))
-        for name, own in spent.items()
+                       episodes=of if isinstance(of, int) else 100, spent=of if isinstance(of, dict) else None))
+        for name, of in spent.items()
     ]  # fmt: skip
 
 
 def test_equal_budgets_are_told_below_the_cost(tmp_path):
-    found = compare(runs(tmp_path, {"episodes": 560}, grpo=560, ppo=560))
-    assert str(budget_of(found)) == "equal budgets: 560 training episodes"
-    assert remarks(found) == []
-    assert tables(found)[-1].notes == ("equal budgets: 560 training episodes.",)
-    assert "equal budgets: 560 training episodes." in page(found) and "≠" not in page(found)
+    comparison = compare(runs(tmp_path, {"episodes": 560}, grpo=560, ppo=560))
+    assert str(budget_of(comparison)) == "equal budgets: 560 training episodes"
+    assert remarks(comparison) == []
+    assert tables(comparison)[-1].notes == ("equal budgets: 560 training episodes.",)
+    assert "equal budgets: 560 training episodes." in page(comparison) and "≠" not in page(comparison)
 
 
 def test_an_arm_that_spent_another_is_marked_everywhere(tmp_path):
-    found = compare(runs(tmp_path, {"episodes": 560}, grpo=560, ppo=640, dpo=560))
-    said = "unequal budgets, ≠: ppo 640, instead of 560 training episodes"
-    assert remarks(found) == [said]
-    cost = {row.names[0]: row.names[2] for row in tables(found)[-1].rows}
+    comparison = compare(runs(tmp_path, {"episodes": 560}, grpo=560, ppo=640, dpo=560))
+    remark = "unequal budgets, ≠: ppo 640, instead of 560 training episodes"
+    assert remarks(comparison) == [remark]
+    cost = {row.names[0]: row.names[2] for row in tables(comparison)[-1].rows}
     assert (cost["grpo"], cost["ppo"], cost["dpo"]) == ("560", "640 ≠", "560")
-    assert "640 ≠" in page(found) and said in page(found)
-    assert "| 640 ≠ |" in markdown(tables(found)) and "640 $\\neq$" in latex(tables(found))
-    standing = {row["arm"]: row["budget"] for row in rows(found) if row["kind"] == "success"}
+    assert "640 ≠" in page(comparison) and remark in page(comparison)
+    assert "| 640 ≠ |" in markdown(tables(comparison)) and "640 $\\neq$" in latex(tables(comparison))
+    standing = {row["arm"]: row["budget"] for row in rows(comparison) if row["kind"] == "success"}
     assert standing == {"bc": None, "grpo": "equal", "ppo": "unequal", "dpo": "equal"}
 
 
@@ -50,12 +50,12 @@ def test_without_a_budget_most_arms_say_what_is_usual(tmp_path):
 @pytest.mark.parametrize("unit", ["tokens", "updates"])
 def test_tokens_and_updates_may_go_over_by_a_step(tmp_path, unit):
     spent = {"grpo": 1000, "ppo": 1040, "dpo": 990, "rloo": 1200}
-    own = {name: {unit: amount} for name, amount in spent.items()}
-    found = compare(runs(tmp_path, {unit: 1000}, **own, gigpo=100))
-    budget = budget_of(found)
+    amounts = {name: {unit: amount} for name, amount in spent.items()}
+    comparison = compare(runs(tmp_path, {unit: 1000}, **amounts, gigpo=100))
+    budget = budget_of(comparison)
     assert (budget.unit, budget.departing) == (unit, ["dpo", "gigpo", "rloo"])
     assert "gigpo unknown" in str(budget)
-    assert tables(found)[-1].heads == ("arm", "runs", unit, "minutes")
+    assert tables(comparison)[-1].heads == ("arm", "runs", unit, "minutes")
 
 
 def test_different_budgets_are_compared_by_episodes(tmp_path):

@@ -9,26 +9,26 @@ FIRST, SECOND = (1.0, 1.0, 0.0, None), (0.0, 1.0, 0.0, 1.0)
 
 
 def panel(by_task, weight=1.0, known=True):
-    found = [score for score in by_task if score is not None]
-    return Panel.of(sum(found) / len(found), len(found), by_task if known else None, weight)
+    scores = [score for score in by_task if score is not None]
+    return Panel.of(sum(scores) / len(scores), len(scores), by_task if known else None, weight)
 
 
 def test_differences_are_of_the_tasks_that_both_have():
-    (found,) = difference((panel(SECOND),), (panel(FIRST),))
-    assert (found.mean, found.by_task) == (pytest.approx(0.5 - 2 / 3), (-1.0, 0.0, 0.0, None))
-    assert found.most == pytest.approx(0.25 / 4 + 2 / 9 / 3)
+    (panels_apart,) = difference((panel(SECOND),), (panel(FIRST),))
+    assert (panels_apart.mean, panels_apart.by_task) == (pytest.approx(0.5 - 2 / 3), (-1.0, 0.0, 0.0, None))
+    assert panels_apart.most == pytest.approx(0.25 / 4 + 2 / 9 / 3)
     assert difference((panel(SECOND),), (panel(FIRST, known=False),))[0].by_task is None
 
 
 def test_runs_of_a_seed_are_averaged_task_by_task():
-    (found,) = mean_of([(panel(FIRST),), (panel(SECOND),)])
-    assert found.by_task == (0.5, 1.0, 0.0, None) and found.mean == pytest.approx((2 / 3 + 0.5) / 2)
+    (averaged,) = mean_of([(panel(FIRST),), (panel(SECOND),)])
+    assert averaged.by_task == (0.5, 1.0, 0.0, None) and averaged.mean == pytest.approx((2 / 3 + 0.5) / 2)
 
 
 def test_the_part_of_tasks_is_estimated_where_they_are_known():
-    known, unknown = ([(panel(scores, known=so),) for scores in (FIRST, SECOND)] for so in (True, False))
-    assert shared(known) == shared_variance([FIRST, SECOND])
-    assert shared(unknown) == shared([known[0], unknown[1]]) == pytest.approx((2 / 9 / 3 + 0.25 / 4) / 2)
+    with_tasks, unknown = ([(panel(scores, known=so),) for scores in (FIRST, SECOND)] for so in (True, False))
+    assert shared(with_tasks) == shared_variance([FIRST, SECOND])
+    assert shared(unknown) == shared([with_tasks[0], unknown[1]]) == pytest.approx((2 / 9 / 3 + 0.25 / 4) / 2)
     assert shared([(panel((1.0,)),)] * 2) == 0.0, "one task says nothing of others, but for success that cannot vary"
 
 

@@ -25,11 +25,11 @@ HIGHEST = [0.001, 0.0499, 0.3, 0.999, 1, 2.5, 7.3, 10, 67, 99.9, 100, 149, 3e5, 
 
 @pytest.mark.parametrize("highest", HIGHEST)
 @pytest.mark.parametrize("count", [3, 5, 8])
-@pytest.mark.parametrize("whole", [False, True])
-def test_ticks_are_few_and_stay_on_the_axis(page, highest, count, whole):
-    found = page.evaluate(f"ticks(0, {highest}, roundStep({highest}, {count}, {str(whole).lower()}))")
-    assert found[0] == 0 and found[-1] <= highest * 1.001 and len(found) <= count + 1
-    assert not whole or all(tick == int(tick) for tick in found)
+@pytest.mark.parametrize("whole_only", [False, True])
+def test_ticks_are_few_and_stay_on_the_axis(page, highest, count, whole_only):
+    places = page.evaluate(f"ticks(0, {highest}, roundStep({highest}, {count}, {str(whole_only).lower()}))")
+    assert places[0] == 0 and places[-1] <= highest * 1.001 and len(places) <= count + 1
+    assert not whole_only or all(tick == int(tick) for tick in places)
 
 
 def test_ticks_are_round_numbers(page):
@@ -75,13 +75,13 @@ def drawn(page, axis="minutes", **fields):
 
 
 def test_points_lie_on_the_scales(page):
-    found = drawn(page, band=([0, 40, 90], [10, 60, 100]))
-    (x0, y0), (x1, y1), (x2, y2) = found["line"]
+    plot = drawn(page, band=([0, 40, 90], [10, 60, 100]))
+    (x0, y0), (x1, y1), (x2, y2) = plot["line"]
     assert x0 < x1 < x2 and x1 - x0 == pytest.approx(x2 - x1, abs=0.2)
     assert y0 > y1 > y2 and y0 - y1 == pytest.approx(y1 - y2, abs=0.2)
-    assert len(found["band"]) == 6
-    assert [says for says, *_ in found["dots"]] == ["p", "q", "r"]
-    for (_, *dot), place in zip(found["dots"], found["line"], strict=True):
+    assert len(plot["band"]) == 6
+    assert [says for says, *_ in plot["dots"]] == ["p", "q", "r"]
+    for (_, *dot), place in zip(plot["dots"], plot["line"], strict=True):
         assert dot == pytest.approx(place, abs=0.01)
 
 
@@ -92,8 +92,8 @@ def test_stepped_lines_hold_each_value(page):
 
 
 def test_areas_have_no_line(page):
-    found = drawn(page, band=([0, 0, 0], [0, 50, 100]), filled=True)
-    assert found["line"] is None and found["dots"] == [] and len(found["band"]) == 6
+    plot = drawn(page, band=([0, 0, 0], [0, 50, 100]), filled=True)
+    assert plot["line"] is None and plot["dots"] == [] and len(plot["band"]) == 6
 
 
 def test_a_line_is_left_out_on_an_axis_that_it_does_not_have(page):
@@ -101,8 +101,8 @@ def test_a_line_is_left_out_on_an_axis_that_it_does_not_have(page):
 
 
 def test_loose_points_have_whiskers_and_no_line(page):
-    found = drawn(page, band=([0, 40, 90], [10, 60, 100]), loose=True, whiskers=True)
-    assert found["line"] is None and found["band"] is None and len(found["dots"]) == 3
+    plot = drawn(page, band=([0, 40, 90], [10, 60, 100]), loose=True, whiskers=True)
+    assert plot["line"] is None and plot["band"] is None and len(plot["dots"]) == 3
     script = "data => [...chart(data, 'minutes').querySelectorAll('.whisker')].map(one => one.y1.baseVal.value)"
     ends = page.evaluate(script, asdict(chart(band=([0, 40, 90], [10, 60, 100]), loose=True, whiskers=True)))
     assert ends == sorted(ends, reverse=True) and len(ends) == 3
@@ -112,8 +112,8 @@ def test_references_lie_at_their_height_and_names_below_their_place(page):
     data = asdict(chart()) | {"references": {"oracle": 100.0, "random": 25.0}, "y_label": "success, %"}
     heights = "data => [...chart(data, 'minutes').querySelectorAll('.reference line')].map(one => one.y1.baseVal.value)"
     oracle, random = page.evaluate(heights, data)
-    _, (_, _, half), (_, _, whole) = drawn(page)["dots"]
-    assert oracle == whole and random - oracle == pytest.approx(1.5 * (half - whole), abs=0.2)
+    _, (_, _, half), (_, _, full) = drawn(page)["dots"]
+    assert oracle == full and random - oracle == pytest.approx(1.5 * (half - full), abs=0.2)
     texts = "data => [...chart(data, 'minutes').querySelectorAll('text')].map(one => one.textContent)"
     assert {"success, %", "oracle", "random"} <= set(page.evaluate(texts, data))
     assert "b c" in "".join(page.evaluate(texts, data | {"names": ["a", "b c"]})).replace("bc", "b c")
@@ -124,7 +124,7 @@ def test_bars_lie_on_each_other_and_are_pressed(page):
              (("solved", 25), ("lost", 75))]  # fmt: skip
     data = {"name": "n", "x_label": "step", "y_label": "%", "width": 500, "height": 300,
             "columns": [{"label": "1", "parts": parts}, {"label": "2", "parts": parts[1:]}]}  # fmt: skip
-    found = page.evaluate(
+    result = page.evaluate(
         """data => {
           const pressed = [];
           const drawn = bars({...data, press: (column, part) => pressed.push(column.label + part.key)});
@@ -136,16 +136,16 @@ def test_bars_lie_on_each_other_and_are_pressed(page):
         }""",
         data,
     )
-    pressed, ((solved, low), (lost, high), _) = found
+    pressed, ((solved, low), (lost, high), _) = result
     assert pressed == ["1solved", "1lost", "2lost"]
     assert lost + high == pytest.approx(solved, abs=0.2) and high == pytest.approx(3 * low, abs=0.3)
 
 
 @pytest.mark.parametrize("text", ["<script>window.hurt=1</script>", '"><img src=x onerror=window.hurt=1>', "&lt;"])
 def test_texts_cannot_leave_their_place(page, text):
-    plain, found = drawn(page), drawn(page, label=text, says=[text] * 3)
-    assert found["label"] == text and {says for says, *_ in found["dots"]} == {text}
-    assert found["elements"] == plain["elements"] and page.evaluate("window.hurt") is None
+    plain, hostile = drawn(page), drawn(page, label=text, says=[text] * 3)
+    assert hostile["label"] == text and {says for says, *_ in hostile["dots"]} == {text}
+    assert hostile["elements"] == plain["elements"] and page.evaluate("window.hurt") is None
 
 
 @pytest.mark.slow

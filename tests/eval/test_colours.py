@@ -38,10 +38,10 @@ def test_every_css_variable_is_defined():
 
 
 def test_every_colour_of_a_script_is_in_the_palette():
-    found = {pattern: named(pattern) for pattern in IN_SCRIPTS}
-    assert {"lost", "limit", "cut", "vermilion", "green", "pale"} <= set().union(*found.values())
+    names_of = {pattern: named(pattern) for pattern in IN_SCRIPTS}
+    assert {"lost", "limit", "cut", "vermilion", "green", "pale"} <= set().union(*names_of.values())
     (canvas,) = named(r"\[muted, grid, \.\.\.hues\] = \[(.*?), \.\.\.data\.colours\]")
-    names = set().union(*found.values(), re.findall(r"\w+", canvas))
+    names = set().union(*names_of.values(), re.findall(r"\w+", canvas))
     assert names <= palette.COLOURS.keys()
 
 

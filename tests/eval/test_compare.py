@@ -41,37 +41,37 @@ def arm(comparison, label):
 
 
 def test_means_and_intervals_over_seeds(tmp_path):
-    found = compare(runs(tmp_path, "grpo", (0.1, 0.3), (0.2, 0.4), (0.3, 0.8)))
-    cell = found.success[arm(found, "grpo")][0]
+    comparison = compare(runs(tmp_path, "grpo", (0.1, 0.3), (0.2, 0.4), (0.3, 0.8)))
+    cell = comparison.success[arm(comparison, "grpo")][0]
     # 0.3, 0.4, 0.8: mean 0.5, sd 0.264575, 4.3027 * sd / sqrt(3) = 0.657242; a success rate lies in [0, 1]
     assert (cell.mean, cell.over, cell.by_seed) == (pytest.approx(0.5), "seeds and tasks", {0: 0.3, 1: 0.4, 2: 0.8})
     assert cell.interval == (0.0, 1.0)
-    cell = found.success[arm(found, "bc")][0]
+    cell = comparison.success[arm(comparison, "bc")][0]
     assert cell.interval == (0.0, pytest.approx(0.2 + 4.302653 * 0.1 / 3**0.5, abs=1e-6))
 
 
 def test_a_single_seed_has_the_interval_over_the_tasks_of_its_panel(tmp_path):
-    found = compare(runs(tmp_path, "grpo", (0.1, 0.3)))
-    cell = found.success[arm(found, "grpo")][0]
+    comparison = compare(runs(tmp_path, "grpo", (0.1, 0.3)))
+    cell = comparison.success[arm(comparison, "grpo")][0]
     assert (cell.over, cell.interval) == ("tasks", pytest.approx(wilson(30, 100)))
-    assert found.differences[0].cells[0].interval is None
-    shown = text(found)
+    assert comparison.differences[0].cells[0].interval is None
+    shown = text(comparison)
     assert "30.0 [22, 40]†" in shown and "† one seed" in shown and "+20.0 " in shown
 
 
 def test_a_panel_without_an_episode_that_counts_has_no_success(tmp_path):
     """A mean over seeds says over how many it is; a bound that is not known is a dash."""
-    known = runs(tmp_path, "grpo", (0.1, 0.3), (0.2, 0.4), bounds={"random": 0.0})
+    measured = runs(tmp_path, "grpo", (0.1, 0.3), (0.2, 0.4), bounds={"random": 0.0})
     empty = {"success": None, "ci95": None, "n": 0, "tasks": 0, "reward": None, "turns": None, "error_rate": 1.0}
-    known[1].stages["grpo"]["panels"]["new"]["toy"]["sampled"] = empty
-    for run in known:
+    measured[1].stages["grpo"]["panels"]["new"]["toy"]["sampled"] = empty
+    for run in measured:
         run.reference["random"]["new"]["toy"] = empty
-    found = compare(known)
-    cell = found.success[arm(found, "grpo")][0]
+    comparison = compare(measured)
+    cell = comparison.success[arm(comparison, "grpo")][0]
     assert (cell.mean, cell.by_seed, cell.over) == (0.3, {0: 0.3}, "tasks")
-    assert found.bounds == {"random": (None,)}
-    assert "30.0 [22, 40]† 1 of 2 seeds" in text(found)
-    assert [difference.cells[0].by_seed for difference in found.differences] == [{0: pytest.approx(0.2)}]
+    assert comparison.bounds == {"random": (None,)}
+    assert "30.0 [22, 40]† 1 of 2 seeds" in text(comparison)
+    assert [difference.cells[0].by_seed for difference in comparison.differences] == [{0: pytest.approx(0.2)}]
 
 
 def test_several_runs_of_a_seed_have_the_mean_of_their_intervals(tmp_path):
@@ -82,8 +82,8 @@ def test_several_runs_of_a_seed_have_the_mean_of_their_intervals(tmp_path):
 
 
 def test_differences_are_paired_within_a_run(tmp_path):
-    found = compare(runs(tmp_path, "grpo", (0.1, 0.3, 0.2), (0.2, 0.3, 0.25), (0.3, 0.6, 0.3)))
-    over = {(difference.arm, difference.baseline): difference.cells[0] for difference in found.differences}
+    comparison = compare(runs(tmp_path, "grpo", (0.1, 0.3, 0.2), (0.2, 0.3, 0.25), (0.3, 0.6, 0.3)))
+    over = {(difference.arm, difference.baseline): difference.cells[0] for difference in comparison.differences}
     assert list(over) == [("grpo", "bc"), ("grpo", "control"), ("control", "bc")]
     # 0.2, 0.1, 0.3: mean 0.2, sd 0.1, t = 3.464 on 2 degrees of freedom: p 0.0742, the least of three
     cell = over["grpo", "bc"]
@@ -91,13 +91,13 @@ def test_differences_are_paired_within_a_run(tmp_path):
     assert cell.interval == pytest.approx((0.2 - 0.248414, 0.2 + 0.248414), abs=1e-6)
     # 0.1, 0.05, 0.3
     assert over["grpo", "control"].mean == pytest.approx(0.15)
-    assert "+20.0 [-5, +45] p 0.22" in text(found)
+    assert "+20.0 [-5, +45] p 0.22" in text(comparison)
 
 
 def test_another_arm_as_baseline_is_paired_by_seed(tmp_path):
     both = runs(tmp_path, "grpo", (0.1, 0.3), (0.1, 0.5)) + runs(tmp_path, "ppo", (0.1, 0.2), (0.1, 0.3), (0.1, 0.9))
-    found = compare(both, baseline="ppo")
-    over = {(difference.arm, difference.baseline): difference.cells[0] for difference in found.differences}
+    comparison = compare(both, baseline="ppo")
+    over = {(difference.arm, difference.baseline): difference.cells[0] for difference in comparison.differences}
     assert set(over) == {("bc", "ppo"), ("grpo", "ppo")}
     assert over["grpo", "ppo"].by_seed == {0: pytest.approx(0.1), 1: pytest.approx(0.2)}
     # 0.1, 0.2: t = 3 on 1 degree of freedom, p 0.2048, one of two
@@ -109,47 +109,47 @@ def test_another_arm_as_baseline_is_paired_by_seed(tmp_path):
 def test_arms_without_a_common_seed_have_no_difference(tmp_path):
     first = read(write_run(tmp_path / "a", seed=0, stages={"grpo": 0.3}))
     second = read(write_run(tmp_path / "b", algorithm="ppo", seed=1, stages={"ppo": 0.3}))
-    found = compare([first, second], baseline="ppo")
-    assert found.differences[0].cells == (None,)
-    assert "-" in text(found)
+    comparison = compare([first, second], baseline="ppo")
+    assert comparison.differences[0].cells == (None,)
+    assert "-" in text(comparison)
 
 
 def test_runs_that_share_their_cloning_count_each_seed_once(tmp_path):
-    found = compare(runs(tmp_path, "grpo", (0.2, 0.3), (0.4, 0.5)) + runs(tmp_path, "ppo", (0.3, 0.4)))
-    assert found.success[arm(found, "bc")][0].by_seed == {0: pytest.approx(0.25), 1: pytest.approx(0.4)}
+    comparison = compare(runs(tmp_path, "grpo", (0.2, 0.3), (0.4, 0.5)) + runs(tmp_path, "ppo", (0.3, 0.4)))
+    assert comparison.success[arm(comparison, "bc")][0].by_seed == {0: pytest.approx(0.25), 1: pytest.approx(0.4)}
 
 
 def test_gains_for_what_was_spent(tmp_path):
-    found = compare(runs(tmp_path, "grpo", (0.1, 0.3), (0.2, 0.3), episodes=2000, seconds=300.0))
-    cost = found.costs[arm(found, "grpo")]
+    comparison = compare(runs(tmp_path, "grpo", (0.1, 0.3), (0.2, 0.3), episodes=2000, seconds=300.0))
+    cost = comparison.costs[arm(comparison, "grpo")]
     assert (cost.episodes, cost.minutes) == (2000, 5.0)
     assert cost.per_1000_episodes == (pytest.approx(0.3 / 4),)
     assert cost.per_minute == (pytest.approx(0.3 / 10),)
-    assert found.costs[arm(found, "bc")].per_minute == (None,)
-    assert "+7.50 | +3.00" in text(found)
+    assert comparison.costs[arm(comparison, "bc")].per_minute == (None,)
+    assert "+7.50 | +3.00" in text(comparison)
 
 
 def test_several_worlds_have_an_average_in_which_each_counts_once(tmp_path):
     panels = ("a/x", "a/y", "b/x")
     stages = {"grpo": {"a/x": 0.2, "a/y": 0.4, "b/x": 0.8}}
     pair = [read(write_run(tmp_path / f"{seed}", seed=seed, stages=stages, panels=panels)) for seed in (0, 1)]
-    found = compare(pair)
-    assert [(column.env, column.panel) for column in found.columns] == [
+    comparison = compare(pair)
+    assert [(column.env, column.panel) for column in comparison.columns] == [
         ("a", "x"),
         ("a", "y"),
         ("b", "x"),
         ("all environments", "average"),
     ]
-    assert found.success[0][-1].mean == pytest.approx(mean([0.3, 0.8]))
+    assert comparison.success[0][-1].mean == pytest.approx(mean([0.3, 0.8]))
     assert compare(pair[:1]).success[0][-1].interval is None
 
 
 def test_a_world_that_a_run_does_not_play_is_left_empty(tmp_path):
     first = read(write_run(tmp_path / "one", stages={"grpo": 0.2}, panels=("a/x",)))
     second = read(write_run(tmp_path / "two", stages={"grpo": 0.4}, panels=("a/x", "b/x")))
-    found = compare([first, second])
-    assert [cell is None for cell in found.success[0]] == [False, True, True]
-    assert [cell is None for cell in found.success[1]] == [False, False, False]
+    comparison = compare([first, second])
+    assert [cell is None for cell in comparison.success[0]] == [False, True, True]
+    assert [cell is None for cell in comparison.success[1]] == [False, False, False]
 
 
 def test_panels_that_weights_were_chosen_by_are_not_reported(tmp_path):
@@ -162,13 +162,13 @@ def test_random_policy_and_oracle_stand_below_the_arms(tmp_path):
     stages, panels = {"grpo": {"a/x": 0.2, "b/x": 0.4}}, ("a/x", "b/x")
     first = read(write_run(tmp_path / "one", stages=stages, panels=panels, bounds={"random": 0.05, "oracle": 1.0}))
     second = read(write_run(tmp_path / "two", stages=stages, panels=panels, seed=1))
-    found = compare([first, second])
-    assert found.bounds == {"random": (0.05, 0.05, 0.05), "oracle": (1.0, 1.0, 1.0)}
-    assert [line.split() for line in text(found).splitlines() if "│ random" in line] == [
+    comparison = compare([first, second])
+    assert comparison.bounds == {"random": (0.05, 0.05, 0.05), "oracle": (1.0, 1.0, 1.0)}
+    assert [line.split() for line in text(comparison).splitlines() if "│ random" in line] == [
         ["│", "random", "│", "│", "│", "5.0", "│", "5.0", "│", "5.0", "│"]
     ]
     assert compare([second]).bounds == {}
-    rows = list(csv.DictReader(write_csv(found, tmp_path / "a.csv").open()))
+    rows = list(csv.DictReader(write_csv(comparison, tmp_path / "a.csv").open()))
     assert [(row["arm"], row["mean"]) for row in rows if row["kind"] == "reference"] == [
         *[("random", "5.0")] * 3, *[("oracle", "100.0")] * 3,
     ]  # fmt: skip
@@ -176,17 +176,17 @@ def test_random_policy_and_oracle_stand_below_the_arms(tmp_path):
 
 def test_tasks_that_all_seeds_share_widen_the_interval(tmp_path):
     """Seeds that agree say nothing of other tasks; a difference that is the same on every task does."""
-    found = runs(tmp_path, "grpo", (0.2, 0.5), (0.2, 0.5), (0.2, 0.5))
-    unknown = compare(found)
-    for run in found:
+    seeds = runs(tmp_path, "grpo", (0.2, 0.5), (0.2, 0.5), (0.2, 0.5))
+    unknown = compare(seeds)
+    for run in seeds:
         for stage, solved in (("bc", 20), ("grpo", 50)):
             run.stages[stage]["panels"]["new"]["toy"]["sampled"]["by_task"] = [1.0] * solved + [0.0] * (100 - solved)
-    known = compare(found)
+    by_task = compare(seeds)
     half = 1.959964 * (0.25 / 99) ** 0.5
-    assert known.success[arm(known, "grpo")][0].interval == pytest.approx((0.5 - half, 0.5 + half), abs=1e-6)
+    assert by_task.success[arm(by_task, "grpo")][0].interval == pytest.approx((0.5 - half, 0.5 + half), abs=1e-6)
     # of 100 tasks 30 gained
     half = 1.959964 * (0.3 * 0.7 / 99) ** 0.5
-    assert known.differences[0].cells[0].interval == pytest.approx((0.3 - half, 0.3 + half), abs=1e-6)
+    assert by_task.differences[0].cells[0].interval == pytest.approx((0.3 - half, 0.3 + half), abs=1e-6)
     # at most the variances of both sides
     half = 1.959964 * ((0.2 * 0.8 + 0.5 * 0.5) / 100) ** 0.5
     assert unknown.differences[0].cells[0].interval == pytest.approx((0.3 - half, 0.3 + half), abs=1e-6)
@@ -197,25 +197,25 @@ def test_only_differences_that_hold_together_are_bold(tmp_path):
     unclear = compare(runs(tmp_path, "ppo", (0.1, 0.2), (0.2, 0.1), (0.15, 0.6)))
     alone = compare(runs(tmp_path, "rloo", (0.1, 0.9)))
     shown = [
-        [cell.clear for difference in found.differences for cell in difference.cells]
-        for found in (clear, unclear, alone)
+        [cell.clear for difference in comparison.differences for cell in difference.cells]
+        for comparison in (clear, unclear, alone)
     ]
     assert [any(of) for of in shown] == [True, False, False]
-    bold = [any(row.bold for row in tables(found)[1].rows) for found in (clear, unclear, alone)]
+    bold = [any(row.bold for row in tables(comparison)[1].rows) for comparison in (clear, unclear, alone)]
     assert bold == [True, False, False]
     assert "One seed says nothing" in text(alone) and "One seed says nothing" not in text(clear)
 
 
 def test_decoding(tmp_path):
-    found = compare(runs(tmp_path, "grpo", (0.1, 0.3)), decoding="greedy")
-    assert found.success[arm(found, "grpo")][0].mean == pytest.approx(0.4)
+    comparison = compare(runs(tmp_path, "grpo", (0.1, 0.3)), decoding="greedy")
+    assert comparison.success[arm(comparison, "grpo")][0].mean == pytest.approx(0.4)
     with pytest.raises(ValueError, match="decoding 'beam' is unknown; choose sampled or greedy"):
-        compare(found.runs, decoding="beam")
+        compare(comparison.runs, decoding="beam")
 
 
 def test_csv_holds_all_numbers(tmp_path):
-    found = compare(runs(tmp_path, "grpo", (0.1, 0.3), (0.2, 0.3), episodes=2000, seconds=300.0))
-    rows = list(csv.DictReader(write_csv(found, tmp_path / "out" / "a.csv").open()))
+    comparison = compare(runs(tmp_path, "grpo", (0.1, 0.3), (0.2, 0.3), episodes=2000, seconds=300.0))
+    rows = list(csv.DictReader(write_csv(comparison, tmp_path / "out" / "a.csv").open()))
     assert [(row["kind"], row["arm"], row["baseline"]) for row in rows] == [
         ("success", "bc", ""), ("success", "grpo", ""), ("difference", "grpo", "bc"),
     ]  # fmt: skip
@@ -236,11 +236,11 @@ def test_labels_with_brackets_reach_the_terminal(tmp_path):
 
 
 def test_every_table_names_the_runs(tmp_path):
-    found = compare([
+    comparison = compare([
         read(write_run(tmp_path / f"demo-{name}-seed{seed}", algorithm=name, seed=seed, stages={"bc": 0.1, name: 0.2}))
         for name in ("grpo", "ppo") for seed in (0, 1)
     ])  # fmt: skip
-    names = [{row.names[table.heads.index("runs")] for row in table.rows} for table in tables(found)]
+    names = [{row.names[table.heads.index("runs")] for row in table.rows} for table in tables(comparison)]
     alone = {"demo-grpo-seed*", "demo-ppo-seed*"}
     assert names == [alone | {"demo-grpo-seed*, demo-ppo-seed*"}, alone, alone]
 
@@ -254,15 +254,22 @@ def test_run_against_run(tmp_path):
     ]
     with pytest.raises(ValueError, match=r"the same arm and seed.*--arms run"):
         compare(pair)
-    found = compare(pair, baseline="second", by="run")
-    assert [arm.label for arm in found.arms] == ["first: bc", "second: bc", "third: bc", "first", "second", "third"]
-    cell = next(difference.cells[0] for difference in found.differences if difference.arm == "first")
+    comparison = compare(pair, baseline="second", by="run")
+    assert [arm.label for arm in comparison.arms] == [
+        "first: bc",
+        "second: bc",
+        "third: bc",
+        "first",
+        "second",
+        "third",
+    ]
+    cell = next(difference.cells[0] for difference in comparison.differences if difference.arm == "first")
     # Wilson's intervals of 50 and 30 of 100: [0.4038, 0.5962], [0.2189, 0.3958]
     assert (cell.mean, cell.over) == (pytest.approx(0.2), "tasks")
     assert cell.interval == (pytest.approx(0.2 - 0.13578, abs=1e-4), pytest.approx(0.2 + 0.12577, abs=1e-4))
-    assert cell.p is None and not cell.clear and "runs" not in tables(found)[0].heads
-    own = [(difference.arm, difference.baseline) for difference in compare(pair, by="run").differences]
-    assert own == [("first", "first: bc"), ("second", "second: bc"), ("third", "third: bc")]
+    assert cell.p is None and not cell.clear and "runs" not in tables(comparison)[0].heads
+    pairs = [(difference.arm, difference.baseline) for difference in compare(pair, by="run").differences]
+    assert pairs == [("first", "first: bc"), ("second", "second: bc"), ("third", "third: bc")]
 
 
 def test_arms_called_by_all_keys_that_differ(tmp_path):
@@ -297,10 +304,10 @@ def test_tables_fit_the_terminal_and_show_every_number(tmp_path, width):
                        stages={"bc": 0.123, name: 0.456 + 0.01 * seed}, config=more, bounds={"random": 0.01}))
         for name, more in (("grpo", {}), ("agentevol", config)) for seed in range(3)
     ]  # fmt: skip
-    found = compare(runs_)
-    shown = text(found, width)
+    comparison = compare(runs_)
+    shown = text(comparison, width)
     assert max(map(len, shown.splitlines())) <= width
-    for table in tables(found):
+    for table in tables(comparison):
         for row in table.rows:
             for cell in row.cells:
                 assert shown.count(cell) >= row.cells.count(cell), cell
@@ -312,13 +319,13 @@ def test_markdown_and_latex(tmp_path):
     runs_ += [
         read(write_run(tmp_path / "a_b", algorithm="ppo", stages={"ppo": 0.3}, config={"model": {"path": "x|y"}}))
     ]
-    found = compare(runs_)
-    lines = markdown(tables(found), ["a remark"]).splitlines()
+    comparison = compare(runs_)
+    lines = markdown(tables(comparison), ["a remark"]).splitlines()
     assert "| arm | runs | seeds | toy<br>new |" in lines and "| :-- | :-- | :-- | --: |" in lines
     assert "| oracle |  |  | 100.0 |" in lines and lines[-1] == "a remark"
     assert any(line.startswith("| ppo | a\\_b | 0 | 30.0 \\[22, 40\\]† |") for line in lines)
     assert any("**+40.5" in line for line in lines)
-    written = latex(tables(found))
+    written = latex(tables(comparison))
     assert "ppo & a\\_b & 0 & 30.0 {[}22, 40]\\dag{} \\\\" in written
     assert "\\midrule\noracle &  &  & 100.0 \\\\" in written and "\\textbf{+40.5" in written
-    assert written.count("\\begin{tabular}") == written.count("\\bottomrule") == len(tables(found))
+    assert written.count("\\begin{tabular}") == written.count("\\bottomrule") == len(tables(comparison))

@@ -21,13 +21,13 @@ def page(file, browser):
     """The open page; it asked for nothing but itself and raised nothing when the tests are over."""
     opened = browser.new_page(viewport={"width": 1200, "height": 900})
     opened.set_default_timeout(20_000)
-    asked, errors = [], []
-    opened.on("request", lambda request: asked.append(request.url))
+    urls, errors = [], []
+    opened.on("request", lambda request: urls.append(request.url))
     opened.on("pageerror", lambda error: errors.append(str(error)))
     opened.on("console", lambda message: errors.append(message.text))
     opened.goto(file.as_uri())
     yield opened
-    assert asked == [file.as_uri()] and errors == []
+    assert urls == [file.as_uri()] and errors == []
 
 
 def shown(page):
@@ -47,19 +47,19 @@ def test_the_axis_is_switched_by_mouse_and_keys(page):
 
 
 def test_points_are_told_to_mouse_and_keys(page):
-    chart, told = page.locator("#curves .chart:visible"), page.locator("#point")
-    sync_api.expect(told).to_be_hidden()
+    chart, tooltip = page.locator("#curves .chart:visible"), page.locator("#point")
+    sync_api.expect(tooltip).to_be_hidden()
     chart.hover()
-    sync_api.expect(told).to_be_visible()
+    sync_api.expect(tooltip).to_be_visible()
     page.mouse.move(0, 0)
-    sync_api.expect(told).to_be_hidden()
+    sync_api.expect(tooltip).to_be_hidden()
     chart.focus()
-    said = []
+    texts = []
     for key in ("ArrowRight", "ArrowRight", "ArrowRight", "ArrowLeft", "ArrowDown", "Escape"):
         page.keyboard.press(key)
-        said.append(told.inner_text() if told.is_visible() else None)
-    assert "20.0%" in said[0] and "step 0" in said[0] and "step 1, 100 episodes, 1k tokens, 1.0 minutes" in said[1]
-    assert "step 2" in said[2] and said[3] == said[1] and said[4] != said[3] and said[5] is None
+        texts.append(tooltip.inner_text() if tooltip.is_visible() else None)
+    assert "20.0%" in texts[0] and "step 0" in texts[0] and "step 1, 100 episodes, 1k tokens, 1.0 minutes" in texts[1]
+    assert "step 2" in texts[2] and texts[3] == texts[1] and texts[4] != texts[3] and texts[5] is None
 
 
 def test_arms_are_hidden_and_shown(page):

@@ -20,6 +20,6 @@ def test_pictures_are_written(tmp_path):
 
 
 def test_a_picture_of_nothing_is_refused(tmp_path):
-    found = compare([read(write_run(tmp_path / "a", algorithm="bc", stages={"bc": 0.4}))])
+    untrained = compare([read(write_run(tmp_path / "a", algorithm="bc", stages={"bc": 0.4}))])
     with pytest.raises(ValueError, match="no curves to draw"):
-        write_png(found, tmp_path / "a.png")
+        write_png(untrained, tmp_path / "a.png")

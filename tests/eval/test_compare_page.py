@@ -33,13 +33,13 @@ class Page(HTMLParser):
         self.close()
         assert self.open == []
 
-    def handle_starttag(self, name, attributes):
-        self.tags.append((name, dict(attributes)))
+    def handle_starttag(self, name, attrs):
+        self.tags.append((name, dict(attrs)))
         if name not in VOID:
             self.open.append(name)
 
-    def handle_startendtag(self, name, attributes):
-        self.tags.append((name, dict(attributes)))
+    def handle_startendtag(self, name, attrs):
+        self.tags.append((name, dict(attrs)))
 
     def handle_endtag(self, name):
         assert self.open.pop() == name
@@ -70,12 +70,12 @@ def test_the_page_is_whole_and_needs_nothing_else(tmp_path):
     seen = Page(html)
     assert not any(name in ("link", "img", "iframe", "object", "image") for name, _ in seen.tags)
     assert not any(
-        key in ("src", "href") and not value.startswith("#") for _, own in seen.tags for key, value in own.items()
+        key in ("src", "href") and not value.startswith("#") for _, attrs in seen.tags for key, value in attrs.items()
     )
     assert not re.search(r"url\(|@import|https?:", html.replace(NAMESPACE, ""))
-    ids = [own["id"] for _, own in seen.tags if "id" in own]
+    ids = [attrs["id"] for _, attrs in seen.tags if "id" in attrs]
     assert len(ids) == len(set(ids))
-    assert {own["href"][1:] for name, own in seen.tags if name == "a"} <= set(ids)
+    assert {attrs["href"][1:] for name, attrs in seen.tags if name == "a"} <= set(ids)
     text = " ".join(seen.text)
     for part in ("Success, %", "60.0", "Difference on the same seeds", "+40.0", "Learning curves", "Turn limit",
                  "Points gained", "Configurations differ in", "envs.toy.difficulty", "Runs"):  # fmt: skip
@@ -103,7 +103,7 @@ def test_only_the_pages_own_script_may_run(tmp_path):
     html = page(comparison(tmp_path))
     [script] = re.findall("<script>(.*?)</script>", html, flags=re.DOTALL)
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    [policy] = [own["content"] for name, own in Page(html).tags if own.get("http-equiv")]
+    [policy] = [attrs["content"] for name, attrs in Page(html).tags if attrs.get("http-equiv")]
     assert f"script-src 'sha256-{digest}'" in policy and "default-src 'none'" in policy
 
 
@@ -132,32 +132,32 @@ def test_shares_of_two_worlds(tmp_path):
     html = page(compare([read(run)]))
     section = html[html.index('id="shares"') : html.index('id="cost"')]
     assert "data-chart" in section and "constant in" not in section
-    said = [says for line in lines(html) for says in line["says"]]
-    assert any(says.startswith("a: 70.0%") for says in said) and any(says.startswith("b: 30.0%") for says in said)
+    points = [says for line in lines(html) for says in line["says"]]
+    assert any(says.startswith("a: 70.0%") for says in points) and any(says.startswith("b: 30.0%") for says in points)
 
 
 def test_tokens_that_no_run_knows_cannot_be_chosen(tmp_path):
     rows = metrics([0.3, 0.4, 0.5])
     run = read(write_run(tmp_path / "a", stages={"bc": 0.2, "grpo": 0.5}, metrics=rows))
     seen = Page(page(compare([run])))
-    [tokens] = [own for _, own in seen.tags if own.get("id") == "x-tokens"]
+    [tokens] = [attrs for _, attrs in seen.tags if attrs.get("id") == "x-tokens"]
     assert "disabled" in tokens and "Tokens are not known of: grpo" in " ".join(seen.text)
-    [tokens] = [own for _, own in Page(page(comparison(tmp_path / "more"))).tags if own.get("id") == "x-tokens"]
+    [tokens] = [attrs for _, attrs in Page(page(comparison(tmp_path / "more"))).tags if attrs.get("id") == "x-tokens"]
     assert "disabled" not in tokens
 
 
 def test_runs_link_to_their_episodes(tmp_path):
-    found = comparison(tmp_path)
+    compared = comparison(tmp_path)
     view = tmp_path / "out" / "view" / "plain0"
     view.mkdir(parents=True)
     (view / "index.html").write_text("<p>episodes")
-    link = links(found, tmp_path / "out" / "view", tmp_path / "out")
-    html = write_page(found, tmp_path / "out" / "compare.html", link).read_text()
-    assert [own["href"] for name, own in Page(html).tags if name == "a" and own["href"][0] != "#"] == [
+    link = links(compared, tmp_path / "out" / "view", tmp_path / "out")
+    html = write_page(compared, tmp_path / "out" / "compare.html", link).read_text()
+    assert [attrs["href"] for name, attrs in Page(html).tags if name == "a" and attrs["href"][0] != "#"] == [
         "view/plain0/index.html"
     ]
     with pytest.raises(FileNotFoundError, match="export them"):
-        links(found, tmp_path / "nothing", tmp_path)
+        links(compared, tmp_path / "nothing", tmp_path)
 
 
 EVIL = st.text(st.sampled_from("<>&\"'/=$_[]{}script on¡雪 "), min_size=1, max_size=20)
@@ -175,13 +175,13 @@ def test_a_page_escapes_whatever_it_shows(evil):
 def test_configurations_cannot_break_the_page(tmp_path, evil):
     seen = Page(page(comparison(tmp_path, evil)))
     assert evil in "".join(seen.text)
-    scripts = [own.get("type") for name, own in seen.tags if name in ("script", "img")]
+    scripts = [attrs.get("type") for name, attrs in seen.tags if name in ("script", "img")]
     assert scripts == ["application/json", None]
 
 
 def test_a_page_without_curves(tmp_path):
-    found = compare([read(write_run(tmp_path / "a", algorithm="bc", stages={"bc": 0.4}))])
-    html = page(found)
+    compared = compare([read(write_run(tmp_path / "a", algorithm="bc", stages={"bc": 0.4}))])
+    html = page(compared)
     assert "Learning curves" not in html and 'id="x-episodes"' not in html and "40.0" in html
 
 
@@ -191,6 +191,6 @@ def test_arms_look_different(tmp_path):
         read(write_run(tmp_path / f"{lr}", stages=stages, config={"algorithm": {"name": "grpo", "lr": lr}}))
         for lr in range(10)
     ]
-    found = compare(runs)
-    online = [look(found.arms, number) for number, arm in enumerate(found.arms) if arm.stage == "grpo"]
+    compared = compare(runs)
+    online = [look(compared.arms, number) for number, arm in enumerate(compared.arms) if arm.stage == "grpo"]
     assert len(set(online)) == 10

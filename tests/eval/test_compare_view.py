@@ -27,12 +27,12 @@ def test_a_run_leads_to_its_episodes(runs, browser):
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     )  # fmt: skip
     try:
-        said = next(line for line in serving.stdout if "http://" in line)
-        assert said.startswith(f"{len(runs)} runs at ")
+        line = next(line for line in serving.stdout if "http://" in line)
+        assert line.startswith(f"{len(runs)} runs at ")
         opened = browser.new_page()
         errors = []
         opened.on("pageerror", lambda error: errors.append(str(error)))
-        opened.goto(said.split()[3])
+        opened.goto(line.split()[3])
         links = opened.locator("#runs a")
         assert links.count() == 1
         links.click()

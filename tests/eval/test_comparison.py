@@ -12,7 +12,8 @@ from agentgym_rl.eval.intervals import mcnemar_p
 def result(successes, digest="abc", policy="one", **plan):
     """``successes``: by item id."""
     outcomes = tuple(
-        Outcome(name, "easy", tuple(own), (None,) * len(own), (None,) * len(own)) for name, own in successes.items()
+        Outcome(name, "easy", tuple(solved), (None,) * len(solved), (None,) * len(solved))
+        for name, solved in successes.items()
     )
     envs = {name.rpartition("_")[0]: {"name": "test", "digest": digest, "n": 1} for name in successes}
     facts = {"policy": policy, "panel": {"digest": digest, "envs": envs}, "samples": 1, "seed": 0, **plan}
@@ -22,45 +23,45 @@ def result(successes, digest="abc", policy="one", **plan):
 def test_flips_and_mcnemar_with_one_sample():
     before = {"maze_1": [True], "maze_2": [False], "maze_3": [False], "maze_4": [True], "maze_5": [False]}
     after = {"maze_1": [False], "maze_2": [True], "maze_3": [True], "maze_4": [True], "maze_5": [False]}
-    found = compare(result(before), result(after, policy="two"))
-    (difference,) = found.differences
+    comparison = compare(result(before), result(after, policy="two"))
+    (difference,) = comparison.differences
     assert (difference.gained, difference.lost) == (("maze_2", "maze_3"), ("maze_1",))
     assert difference.p == mcnemar_p(2, 1)
     assert (difference.first, difference.second, difference.difference.value) == (0.4, 0.6, pytest.approx(0.2))
     assert difference.difference.ci95[0] <= 0.2 <= difference.difference.ci95[1]
-    assert (found.left_out, found.departures) == ((), ())
-    assert "McNemar" in found.test
+    assert (comparison.left_out, comparison.departures) == ((), ())
+    assert "McNemar" in comparison.test
 
 
 def test_several_samples_are_compared_by_their_means():
     before = {f"maze_{n}": [False, False, True] for n in range(8)}
     after = {f"maze_{n}": [True, True, n % 2 == 0] for n in range(8)}
-    found = compare(result(before, samples=3), result(after, samples=3))
-    (difference,) = found.differences
+    comparison = compare(result(before, samples=3), result(after, samples=3))
+    (difference,) = comparison.differences
     assert difference.p == pytest.approx(2 / 2**8)
-    assert len(difference.gained) == 8 and "signs" in found.test
+    assert len(difference.gained) == 8 and "signs" in comparison.test
 
 
 def test_worlds_apart_and_together_and_what_failed_is_left_out():
     before = {"maze_1": [True], "maze_2": [None], "textcraft_1": [False]}
     after = {"maze_1": [True], "maze_2": [True], "textcraft_1": [True]}
-    found = compare(result(before), result(after))
-    assert [(difference.env, difference.difference.n) for difference in found.differences] == [
+    comparison = compare(result(before), result(after))
+    assert [(difference.env, difference.difference.n) for difference in comparison.differences] == [
         ("maze", 1),
         ("textcraft", 1),
         ("all", 2),
     ]
-    assert found.left_out == ("maze_2",)
-    tables = comparison_tables(found, "a", "b")
+    assert comparison.left_out == ("maze_2",)
+    tables = comparison_tables(comparison, "a", "b")
     assert [table.row_count for table in tables] == [3, 2]
 
 
 def test_all_is_over_all_environments_or_absent():
     before = {"maze_1": [True], "maze_2": [True], "textcraft_1": [None]}
     after = {"maze_1": [True], "maze_2": [False], "textcraft_1": [True]}
-    found = compare(result(before), result(after))
-    assert [(difference.env, difference.difference.n) for difference in found.differences] == [("maze", 2)]
-    assert found.left_out == ("textcraft_1",)
+    comparison = compare(result(before), result(after))
+    assert [(difference.env, difference.difference.n) for difference in comparison.differences] == [("maze", 2)]
+    assert comparison.left_out == ("textcraft_1",)
 
 
 def test_other_tasks_are_refused():
@@ -73,5 +74,7 @@ def test_other_tasks_are_refused():
 def test_other_rules_are_told():
     rules = {"settings": {"style": "compact", "max_new_tokens": 9}, "max_turns": {}}
     others = {"settings": {"style": "agentgym", "max_new_tokens": 9}, "max_turns": {"maze": 3}}
-    found = compare(result({"maze_1": [True]}, rules=rules), result({"maze_1": [True]}, policy="two", rules=others))
-    assert found.departures == ("rules.max_turns.maze: None, 3", "rules.settings.style: compact, agentgym")
+    comparison = compare(
+        result({"maze_1": [True]}, rules=rules), result({"maze_1": [True]}, policy="two", rules=others)
+    )
+    assert comparison.departures == ("rules.max_turns.maze: None, 3", "rules.settings.style: compact, agentgym")

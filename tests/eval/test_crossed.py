@@ -130,5 +130,5 @@ def test_the_interval_holds_the_mean_as_often_as_it_says(case):
 def test_the_intervals_of_a_few_cases_hold_the_mean(paired):
     """Over the cases of 100 tasks together, as few draws of each would say little."""
     rng = np.random.default_rng(0)
-    found = [coverage(*case, draws=60, rng=rng) for case in CASES if case[1] == 100 and case[-1] == paired]
-    assert 0.93 <= fmean(found) <= 0.97
+    shares = [coverage(*case, draws=60, rng=rng) for case in CASES if case[1] == 100 and case[-1] == paired]
+    assert 0.93 <= fmean(shares) <= 0.97

@@ -9,11 +9,11 @@ from agentgym_rl.eval.diagnosis import RULES, Finding, diagnose
 
 def units(*metrics, stage="grpo"):
     """The rows of a stage, one a unit, each followed by an evaluation."""
-    found = []
-    for number, own in enumerate(metrics, start=1):
-        found.append({"step": number, f"stage/{stage}": number, "run/units": 9, **own})
-        found.append({"step": number, f"stage/{stage}": number, "val/new/toy/success": 0.0})
-    return found
+    rows = []
+    for number, values in enumerate(metrics, start=1):
+        rows.append({"step": number, f"stage/{stage}": number, "run/units": 9, **values})
+        rows.append({"step": number, f"stage/{stage}": number, "val/new/toy/success": 0.0})
+    return rows
 
 
 def rules(*metrics):

@@ -20,8 +20,8 @@ def run(tmp_path, monkeypatch):
     """Six episodes, three a step; the last of a step are two shards."""
     monkeypatch.setenv("AGENTGYM_RL_CACHE", str(tmp_path / "cache"))
     folder = tmp_path / "run" / "episodes"
-    said = ["get iron_ingot", "the Iron Door", "an ingot of iron"]
-    episode_store.write(folder / "step000000.parquet", [made(n, text=text) for n, text in enumerate(said)])
+    texts = ["get iron_ingot", "the Iron Door", "an ingot of iron"]
+    episode_store.write(folder / "step000000.parquet", [made(n, text=text) for n, text in enumerate(texts)])
     episode_store.write(folder / "step000001.0.parquet", [made(3, text="nothing", step=1)])
     episode_store.write(
         folder / "step000001.1.parquet", [made(4, text="Später: caf\u00e9", step=1), made(5, text=HOSTILE)]
@@ -29,7 +29,7 @@ def run(tmp_path, monkeypatch):
     return tmp_path / "run"
 
 
-def found(run, text, within=None):
+def search(run, text, within=None):
     index = Index(EpisodeStore(run))
     index.update()
     return sorted((int(file[-6:]), row) for file, row in index.find(text, within))
@@ -45,17 +45,17 @@ def found(run, text, within=None):
     ],
 )  # fmt: skip
 def test_words_are_found_in_their_order(run, text, places):
-    assert found(run, text) == places
+    assert search(run, text) == places
 
 
 def test_fields(run):
-    assert len(found(run, "because nothing", "thought")) == len(found(run, "because nothing", "response")) == 1
-    assert found(run, "because", "observation") == [] and found(run, "Start", "observation")
-    assert found(run, "say 1", "thought") == [] and len(found(run, "say 1", "response")) == 6
+    assert len(search(run, "because nothing", "thought")) == len(search(run, "because nothing", "response")) == 1
+    assert search(run, "because", "observation") == [] and search(run, "Start", "observation")
+    assert search(run, "say 1", "thought") == [] and len(search(run, "say 1", "response")) == 6
     with pytest.raises(ValueError, match="there is no field 'said'; choose observation, response or thought"):
-        found(run, "iron", "said")
+        search(run, "iron", "said")
     with pytest.raises(ValueError, match=r"there is no word in '_\?!'"):
-        found(run, "_?!")
+        search(run, "_?!")
 
 
 def test_what_is_new_is_read_alone_and_what_has_changed_again(run):
@@ -70,25 +70,25 @@ def test_what_is_new_is_read_alone_and_what_has_changed_again(run):
     index = Index(EpisodeStore(run))
     index.update(lambda done, total: read.append((done, total)))
     assert read == [(1, 2), (2, 2)]
-    assert found(run, "iron") == [(2, 0)] and found(run, "nothing") == [(0, 0), (1, 0)]
+    assert search(run, "iron") == [(2, 0)] and search(run, "nothing") == [(0, 0), (1, 0)]
 
 
 def test_a_broken_or_older_index_is_built_anew(run):
     index = Index(EpisodeStore(run))
     index.path.parent.mkdir(parents=True)
     index.path.write_bytes(b"no database" * 100)
-    assert len(found(run, "iron")) == 3
+    assert len(search(run, "iron")) == 3
     with sqlite3.connect(index.path) as database:
         database.execute("DROP TABLE parts")
         database.execute("PRAGMA user_version = 99")
-    assert len(found(run, "iron")) == 3
+    assert len(search(run, "iron")) == 3
 
 
 def test_a_cache_that_cannot_be_written(run, tmp_path, monkeypatch):
     tmp_path.joinpath("file").write_text("")
     monkeypatch.setenv("AGENTGYM_RL_CACHE", str(tmp_path / "file"))
     with pytest.raises(ValueError, match=r"cannot be written .*AGENTGYM_RL_CACHE names another folder"):
-        found(run, "iron")
+        search(run, "iron")
 
 
 def test_hits_name_turn_and_field():

@@ -32,51 +32,55 @@ def run(*arguments):
 
 
 def test_a_table_and_files(tmp_path):
-    done = run("panel=counter:test,vast:test:4", "policy=random", "samples=2", "temperature=1")
-    assert done.exit_code == 0, done.output
-    digest = re.match(r"panel ([0-9a-f]{12}): counter test .* \(n=10\), vast test-n4-seed0 .* \(n=4\)", done.stdout)[1]
+    result = run("panel=counter:test,vast:test:4", "policy=random", "samples=2", "temperature=1")
+    assert result.exit_code == 0, result.output
+    panels = r"panel ([0-9a-f]{12}): counter test .* \(n=10\), vast test-n4-seed0 .* \(n=4\)"
+    digest = re.match(panels, result.stdout)[1]
     for part in ("counter", "length 3", "mean of 2 environments", "pass@2", "pass^2", digest):
-        assert part in done.stdout
+        assert part in result.stdout
     folder = tmp_path / "evals" / digest / "random-n2-t1-seed0"
-    assert f"written: evals/{digest}/random-n2-t1-seed0" in done.stdout
+    assert f"written: evals/{digest}/random-n2-t1-seed0" in result.stdout
     assert json.loads((folder / "result.json").read_text())["plan"]["panel"]["digest"] == digest
 
 
 def test_results_are_compared():
     for policy in ("random", "oracle"):
         assert run("panel=counter:train", f"policy={policy}", f"out={policy}").exit_code == 0
-    done = run("--compare", "random", "oracle")
-    assert done.exit_code == 0
-    assert "McNemar" in done.stdout and "Tasks that changed sides" in done.stdout and "counter_0" in done.stdout
+    result = run("--compare", "random", "oracle")
+    assert result.exit_code == 0
+    assert "McNemar" in result.stdout and "Tasks that changed sides" in result.stdout and "counter_0" in result.stdout
     assert run("panel=counter:test", "policy=oracle", "out=other").exit_code == 0
     refused = run("--compare", "random", "other")
     assert refused.exit_code == 2 and "different panels" in refused.output
 
 
 def test_rules_and_options_are_taken():
-    done = run(
+    result = run(
         "panel=counter:test", "policy=oracle", "max_turns=1", "style=compact", "options.counter.hurry=true", "out=a"
     )
-    assert done.exit_code == 0, done.output
+    assert result.exit_code == 0, result.output
     rules = json.loads(Path("a/result.json").read_text())["plan"]["rules"]
     assert (rules["settings"]["max_turns"], rules["settings"]["style"]) == (1, "compact")
     assert rules["options"] == {"counter": {"hurry": True}}
 
 
 def test_what_an_api_ended_is_told():
-    def said(name):
+    def evaluated(name):
         return run(
             "panel=counter:test", f"policy={name}", "concurrency=1", "without=seed,max_completion_tokens", "out=a"
         )
 
     server = ChatServer(lambda messages: "Action: say 9", None, (400, "odd"), (200, b"<html>"), None, (403, "no"))
-    done = asyncio.run(server.during(lambda name: asyncio.to_thread(said, name)))
-    assert done.exit_code == 0, done.output
-    told = (
+    result = asyncio.run(server.during(lambda name: asyncio.to_thread(evaluated, name)))
+    assert result.exit_code == 0, result.output
+    warning = (
         "3 episodes were ended by an answer of the model's API and count as they stand (2 refused, 1 malformed), such"
     )
-    assert f"{told} as counter_41: openai:some/model@http://127.0.0.1:{server.port}/v1 answered 400: odd" in done.stdout
-    assert "replies by finish_reason: 7 stop; 0 empty" in done.stdout
+    assert (
+        f"{warning} as counter_41: openai:some/model@http://127.0.0.1:{server.port}/v1 answered 400: odd"
+        in result.stdout
+    )
+    assert "replies by finish_reason: 7 stop; 0 empty" in result.stdout
     assert all("max_tokens" in request and "seed" not in request for request in server.requests)
 
 
@@ -89,13 +93,14 @@ def test_failures_outside_the_agent_are_told(monkeypatch):
         return await reset(self, task)
 
     monkeypatch.setattr(toy.Counter, "reset", failing)
-    done = run("panel=counter:test", "policy=oracle", "retries=0")
-    assert "1 episodes failed outside the agent and do not count, such as counter_43" in done.stdout
-    assert done.exit_code == 2
+    result = run("panel=counter:test", "policy=oracle", "retries=0")
+    assert "1 episodes failed outside the agent and do not count, such as counter_43" in result.stdout
+    assert result.exit_code == 2
     assert (
-        "only 9 of 10 episodes of counter count (min_counted=0.95); the others failed outside the agent" in done.stderr
+        "only 9 of 10 episodes of counter count (min_counted=0.95); the others failed outside the agent"
+        in result.stderr
     )
-    assert "EnvUnavailable: gone" in done.stderr
+    assert "EnvUnavailable: gone" in result.stderr
     again = run("panel=counter:test", "policy=oracle", "retries=0", "min_counted=0.9")
     assert again.exit_code == 0, again.output
     monkeypatch.undo()
@@ -106,8 +111,8 @@ def test_an_evaluation_in_which_nothing_counts_fails(monkeypatch):
         raise EnvUnavailable("gone")
 
     monkeypatch.setattr(toy.Counter, "reset", failing)
-    done = run("panel=counter:test:3", "policy=oracle", "retries=0")
-    assert done.exit_code == 2 and "3 episodes failed outside the agent" in done.stdout
+    result = run("panel=counter:test:3", "policy=oracle", "retries=0")
+    assert result.exit_code == 2 and "3 episodes failed outside the agent" in result.stdout
     assert (
         "only 0 of 3 episodes of counter count"
         in run("panel=counter:test:3", "policy=oracle", "retries=0", "min_counted=0").stderr
@@ -164,7 +169,7 @@ def test_help_names_every_key():
     ],
 )
 def test_mistakes_are_told_before_anything_starts(tmp_path, arguments, says):
-    done = run(*arguments)
-    assert done.exit_code == 2
-    assert re.search(says, done.output), done.output
+    result = run(*arguments)
+    assert result.exit_code == 2
+    assert re.search(says, result.output), result.output
     assert list(tmp_path.glob("evals")) == []

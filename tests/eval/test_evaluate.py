@@ -38,16 +38,16 @@ def run(folder, plan=None, policy=None, **arguments):
     return asyncio.run(evaluate(plan, policy or Random(plan.seed), folder, **arguments))
 
 
-def figures(found):
+def figures(evaluated):
     """Everything of a result that has to be the same again."""
-    return {key: value for key, value in found.to_dict().items() if key != "cost"}
+    return {key: value for key, value in evaluated.to_dict().items() if key != "cost"}
 
 
 def test_a_result_is_whole_and_reads_back(tmp_path):
-    found = run(tmp_path / "a", plan_of(samples=3, panel="counter:test,vast:test:4"))
+    evaluated = run(tmp_path / "a", plan_of(samples=3, panel="counter:test,vast:test:4"))
     assert sorted(path.name for path in (tmp_path / "a").iterdir()) == ["episodes", "panel.json", "result.json"]
     again = result.read(tmp_path / "a")
-    assert figures(again) == figures(found)
+    assert figures(again) == figures(evaluated)
     data = json.loads((tmp_path / "a" / "result.json").read_text())
     assert data["plan"]["panel"]["n"] == len(data["outcomes"]) == 14
     assert set(data["envs"]) == {"counter", "vast"}
@@ -55,7 +55,7 @@ def test_a_result_is_whole_and_reads_back(tmp_path):
     assert set(data["passes"]["counter"]["pass@k"]) == {"1", "2", "3"}
     assert data["envs"]["counter"]["success"]["n"] == 10
     assert 0 < data["envs"]["counter"]["success"]["value"] < 1
-    assert suite.read(str(tmp_path / "a" / "panel.json"), Rules()).digest == found.digest
+    assert suite.read(str(tmp_path / "a" / "panel.json"), Rules()).digest == evaluated.digest
 
 
 def test_a_part_that_is_down_is_no_part_of_a_mean(tmp_path, monkeypatch):
@@ -65,13 +65,13 @@ def test_a_part_that_is_down_is_no_part_of_a_mean(tmp_path, monkeypatch):
         raise EnvUnavailable("gone")
 
     monkeypatch.setattr(toy.Vast, "reset", failing)
-    found = run(tmp_path, plan_of(samples=2, panel="counter:test,vast:test:1"))
+    evaluated = run(tmp_path, plan_of(samples=2, panel="counter:test,vast:test:1"))
     with pytest.raises(EnvUnavailable, match=r"only 0 of 2 episodes of vast count \(min_counted=0.5\).*gone"):
-        found.check(0.5)
+        evaluated.check(0.5)
     data = json.loads((tmp_path / "result.json").read_text())
     assert data["macro"]["success"] is data["envs"]["vast"]["success"] is None
     assert data["envs"]["counter"]["success"]["n"] == 10
-    figures_of, passes_of = (table_rows(table) for table in tables(found))
+    figures_of, passes_of = (table_rows(table) for table in tables(evaluated))
     assert figures_of["vast"] == ["0 of 1", "0", "-", "-", "-", "100.0 [20.7, 100.0]"]
     assert figures_of["mean of 2 environments"][:5] == ["10 of 11", "20", "-", "-", "-"]
     assert passes_of["vast"] == ["-"] * 4
@@ -86,9 +86,9 @@ def test_a_task_without_an_episode_that_counts_is_in_no_mean(tmp_path, monkeypat
         return await reset(self, task)
 
     monkeypatch.setattr(toy.Counter, "reset", failing)
-    found = run(tmp_path, plan_of(samples=2))
-    found.check(0.9)
-    figures_of, passes_of = (table_rows(table) for table in tables(found))
+    evaluated = run(tmp_path, plan_of(samples=2))
+    evaluated.check(0.9)
+    figures_of, passes_of = (table_rows(table) for table in tables(evaluated))
     assert figures_of["counter"][:2] == ["9 of 10", "18"]
     assert all(cell.endswith("(9 of 10)") for cell in passes_of["counter"])
 
@@ -116,21 +116,21 @@ def test_the_same_seed_gives_the_same_numbers_at_any_concurrency(tmp_path):
 
 def test_the_oracle_solves_all_and_a_task_without_one_is_failed(tmp_path):
     plan = plan_of(panel="counter:test,plain:test", policy="oracle")
-    found = run(tmp_path, plan, Oracle())
-    envs = found.envs()
+    evaluated = run(tmp_path, plan, Oracle())
+    envs = evaluated.envs()
     assert (envs["counter"].success.value, envs["plain"].success.value) == (1.0, 0.0)
     assert envs["plain"].episodes == 10
     assert result.macro(list(envs.values())).success.value == 0.5
 
 
 def test_a_world_has_its_turn_limit(tmp_path):
-    found = run(tmp_path, plan_of(policy="oracle", max_turns=1), Oracle())
-    assert found.envs()["counter"].success.value == 0.3
+    evaluated = run(tmp_path, plan_of(policy="oracle", max_turns=1), Oracle())
+    assert evaluated.envs()["counter"].success.value == 0.3
 
 
 @pytest.mark.parametrize("failure", [KeyboardInterrupt, SystemExit])
 def test_a_killed_evaluation_goes_on_to_the_same_result(tmp_path, monkeypatch, failure):
-    whole = figures(run(tmp_path / "whole"))
+    uninterrupted = figures(run(tmp_path / "whole"))
     played: list[int] = []
     reset = toy.Counter.reset
 
@@ -152,7 +152,7 @@ def test_a_killed_evaluation_goes_on_to_the_same_result(tmp_path, monkeypatch, f
         return await reset(self, task)
 
     monkeypatch.setattr(toy.Counter, "reset", counting)
-    assert figures(run(tmp_path / "a")) == whole
+    assert figures(run(tmp_path / "a")) == uninterrupted
     assert len(played) == 30
     assert not (tmp_path / "a" / JOURNAL).exists()
 
@@ -178,11 +178,11 @@ def test_failures_outside_the_agent_are_apart_and_played_again(tmp_path, monkeyp
         return await reset(self, task)
 
     monkeypatch.setattr(toy.Counter, "reset", failing)
-    found = run(tmp_path, plan_of(policy="oracle"), Oracle())
-    score = found.envs()["counter"]
+    evaluated = run(tmp_path, plan_of(policy="oracle"), Oracle())
+    score = evaluated.envs()["counter"]
     assert (score.success.value, score.success.n, score.error_rate.value) == (1.0, 8, 0.2)
-    assert [failure["item_id"] for failure in found.failures] == ["counter_41", "counter_44"]
-    assert (found.failures[0]["ending"], found.failures[0]["error"]) == ("env_error", "EnvUnavailable: gone")
+    assert [failure["item_id"] for failure in evaluated.failures] == ["counter_41", "counter_44"]
+    assert (evaluated.failures[0]["ending"], evaluated.failures[0]["error"]) == ("env_error", "EnvUnavailable: gone")
     down.clear()
     again = run(tmp_path, plan_of(policy="oracle"), Oracle())
     assert (again.envs()["counter"].success.n, again.failures) == (10, ())
@@ -198,8 +198,8 @@ def test_an_episode_is_retried_before_it_counts_as_failed(tmp_path, monkeypatch)
         return await reset(self, task)
 
     monkeypatch.setattr(toy.Counter, "reset", once)
-    found = run(tmp_path, plan_of(policy="oracle", retries=1), Oracle())
-    assert found.envs()["counter"].error_rate.value == 0.0
+    evaluated = run(tmp_path, plan_of(policy="oracle", retries=1), Oracle())
+    assert evaluated.envs()["counter"].error_rate.value == 0.0
     assert {episode.attempts for episode in episode_store.read(tmp_path / EPISODES)} == {2}
 
 
@@ -259,8 +259,8 @@ def test_what_is_no_result_is_told(tmp_path, text, says):
 
 
 def count(messages):
-    said = sum(message["role"] == "assistant" for message in messages)
-    return f"Action: say {said + (messages[0]['role'] != 'user')}"
+    replies = sum(message["role"] == "assistant" for message in messages)
+    return f"Action: say {replies + (messages[0]['role'] != 'user')}"
 
 
 def ask(server, folder, concurrency=2, price=(1000.0, 10000.0), plan=None, **limits):
@@ -272,10 +272,10 @@ def ask(server, folder, concurrency=2, price=(1000.0, 10000.0), plan=None, **lim
 
 
 def test_an_api_is_played_and_its_cost_told(tmp_path):
-    found = ask(ChatServer(count), tmp_path, concurrency=5)
-    assert found.envs()["counter"].success.value == 1.0
+    evaluated = ask(ChatServer(count), tmp_path, concurrency=5)
+    assert evaluated.envs()["counter"].success.value == 1.0
     calls = 20  # lengths 2, 3, 1, ... of ten tasks
-    assert found.cost | {"seconds": 0} == {
+    assert evaluated.cost | {"seconds": 0} == {
         "seconds": 0, "calls": calls, "prompt_tokens": 10 * calls, "completion_tokens": 2 * calls, "price": 0.6,
     }  # fmt: skip
 
@@ -288,10 +288,10 @@ def test_an_api_may_cost_so_much_and_the_budget_counts_on(tmp_path):
     with pytest.raises(BudgetSpent):
         ask(server, tmp_path, concurrency=1, max_cost=0.27)
     assert len(server.requests) == 10
-    found = ask(server, tmp_path, max_cost=5.0)
-    assert found.envs()["counter"].success.value == 1.0
+    evaluated = ask(server, tmp_path, max_cost=5.0)
+    assert evaluated.envs()["counter"].success.value == 1.0
     assert 20 <= len(server.requests) <= 23  # an episode that was cut off is played from its start
-    assert found.cost["calls"] == len(server.requests)
+    assert evaluated.cost["calls"] == len(server.requests)
 
 
 def test_an_api_is_asked_no_more_often_than_allowed(tmp_path):
@@ -318,16 +318,18 @@ def test_a_refusal_ends_the_evaluation(tmp_path):
 def test_what_the_api_ended_is_counted_by_kind_and_kept(tmp_path):
     faults = [None, None, None, None, (400, "odd"), None, (200, b"<html>"), (500, "Context size has been exceeded.")]
     server = ChatServer(count, *faults)
-    found = ask(server, tmp_path, concurrency=1)
-    assert found.endings == {"terminated": 7, "refused": 1, "malformed": 1, "context_limit": 1}
-    assert sorted(stopped["ending"] for stopped in found.stopped) == ["context_limit", "malformed", "refused"]
-    assert all(stopped["error"].startswith("openai:some/model@") for stopped in found.stopped)
-    assert (found.failures, found.envs()["counter"].success.value) == ((), 0.7)
-    asked = len(server.requests)
-    assert result.read(tmp_path) == found
+    evaluated = ask(server, tmp_path, concurrency=1)
+    assert evaluated.endings == {"terminated": 7, "refused": 1, "malformed": 1, "context_limit": 1}
+    assert sorted(stopped["ending"] for stopped in evaluated.stopped) == ["context_limit", "malformed", "refused"]
+    assert all(stopped["error"].startswith("openai:some/model@") for stopped in evaluated.stopped)
+    assert (evaluated.failures, evaluated.envs()["counter"].success.value) == ((), 0.7)
+    requests = len(server.requests)
+    assert result.read(tmp_path) == evaluated
     again = ask(server, tmp_path)
-    assert replace(again, cost=again.cost | {"seconds": found.cost["seconds"]}) == found  # its seconds are added
-    assert len(server.requests) == asked  # none is paid again
+    assert (
+        replace(again, cost=again.cost | {"seconds": evaluated.cost["seconds"]}) == evaluated
+    )  # its seconds are added
+    assert len(server.requests) == requests  # none is paid again
 
 
 def test_a_refusal_after_the_replies_of_an_earlier_call_ends_its_own_episode(tmp_path):
@@ -339,8 +341,8 @@ def test_a_refusal_after_the_replies_of_an_earlier_call_ends_its_own_episode(tmp
 
 
 def test_an_oracle_without_a_way_was_ended_by_no_api(tmp_path):
-    found = run(tmp_path, plan_of("plain:test:2", "oracle"), Oracle())
-    assert (found.endings, found.stopped) == ({"turn_limit": 2}, ())
+    evaluated = run(tmp_path, plan_of("plain:test:2", "oracle"), Oracle())
+    assert (evaluated.endings, evaluated.stopped) == ({"turn_limit": 2}, ())
 
 
 def test_reasons_to_stop_refusals_and_empty_replies_are_counted(tmp_path):
@@ -349,12 +351,12 @@ def test_reasons_to_stop_refusals_and_empty_replies_are_counted(tmp_path):
 
     odd = [reply("length", content=None), reply("stop", content=None, refusal="I will not."), reply(3, content="")]
     server = ChatServer(count, *odd)
-    found = ask(server, tmp_path, concurrency=1)
-    assert found.finish_reasons == {"length": 1, "refusal": 1, "stop": len(server.requests) - 3}
-    assert found.empty_replies == 2
-    assert result.read(tmp_path) == found
+    evaluated = ask(server, tmp_path, concurrency=1)
+    assert evaluated.finish_reasons == {"length": 1, "refusal": 1, "stop": len(server.requests) - 3}
+    assert evaluated.empty_replies == 2
+    assert result.read(tmp_path) == evaluated
 
 
 def test_rate_limits_are_waited_out(tmp_path):
-    found = ask(ChatServer(count, (429, "slow"), (503, "busy"), (429, "slow")), tmp_path)
-    assert (found.failures, found.envs()["counter"].success.value) == ((), 1.0)
+    evaluated = ask(ChatServer(count, (429, "slow"), (503, "busy"), (429, "slow")), tmp_path)
+    assert (evaluated.failures, evaluated.envs()["counter"].success.value) == ((), 1.0)

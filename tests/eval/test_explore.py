@@ -46,9 +46,9 @@ def url():
 
 
 def kind(body):
-    asked = body["messages"][0]["content"]
+    prompt = body["messages"][0]["content"]
     starts = {"Somebody used": "backward", "These tools are": "judge"}
-    return next((name for start, name in starts.items() if asked.startswith(start)), "episode")
+    return next((name for start, name in starts.items() if prompt.startswith(start)), "episode")
 
 
 class Scripted(ChatServer):
@@ -87,8 +87,8 @@ class Scripted(ChatServer):
 
 
 def words(name, place, *arguments):
-    given = ["mcp", f"options.mcp.server={place}", f"policy={name}", f"writer={name}", "out=tasks.jsonl", *KEYS]
-    return list({word.partition("=")[0]: word for word in [*given, *arguments]}.values())
+    defaults = ["mcp", f"options.mcp.server={place}", f"policy={name}", f"writer={name}", "out=tasks.jsonl", *KEYS]
+    return list({word.partition("=")[0]: word for word in [*defaults, *arguments]}.values())
 
 
 def explore(server, place, *arguments):
@@ -103,23 +103,23 @@ def written(file="tasks.jsonl"):
 @pytest.mark.slow
 def test_what_happened_becomes_tasks_that_are_solved(url):
     server = Scripted([COUNT, KEEP])
-    done = explore(server, url, "test=0.5", "price=1,1")
-    assert done.exit_code == 0, done.output
+    result = explore(server, url, "test=0.5", "price=1,1")
+    assert result.exit_code == 0, result.output
     notes = [["add_note", {"note": {"title": "n0"}}], ["add_note", {"note": {"title": "b"}}]]
-    count, *kept = written()
+    count, *lines = written()
     assert count == {
         "instruction": COUNT["instruction"], "difficulty": "3 calls", "check": {"answer": 2},
         "plan": [*notes, ["notes", {}], ["finish", {"answer": 2}]], "split": "train",
     }  # fmt: skip
-    assert kept[0] == {
+    assert lines[0] == {
         "instruction": "Keep notes called n0 and b, without a text.", "difficulty": "2 calls",
         "check": {"state": {"tool": "notes", "arguments": {}}, "equals": {"n0": "", "b": ""}},
         "plan": [*notes, ["finish", {"answer": "done"}]], "split": "train",
     }  # fmt: skip
-    assert [line["split"] for line in kept] == ["train", "test"], "a split has all tasks of an episode"
-    assert "2 episodes, 4 ideas; 1 twice" in done.stdout and "written: tasks.jsonl (2 train, 1 test)" in done.stdout
-    assert f"{len(server.requests)} calls" in done.stdout
-    assert "ended: rollouts=2 is reached before tasks=50" in done.stdout
+    assert [line["split"] for line in lines] == ["train", "test"], "a split has all tasks of an episode"
+    assert "2 episodes, 4 ideas; 1 twice" in result.stdout and "written: tasks.jsonl (2 train, 1 test)" in result.stdout
+    assert f"{len(server.requests)} calls" in result.stdout
+    assert "ended: rollouts=2 is reached before tasks=50" in result.stdout
     assert not Path("tasks.jsonl.partial.jsonl").exists()
     options = [f"options.mcp.server={url}", "options.mcp.tasks=tasks.jsonl"]
     played = CliRunner().invoke(app, ["eval", "panel=mcp:train,mcp:test", "policy=oracle", *options, "out=evals"])
@@ -128,18 +128,18 @@ def test_what_happened_becomes_tasks_that_are_solved(url):
 
 @pytest.mark.slow
 def test_a_judge_reads_what_was_done_and_nothing_of_the_writer(url):
-    server = Scripted([COUNT, KEEP], judge=lambda asked: EXACT.replace("true", str("n0" in asked).lower()))
-    done = explore(server, url, "concurrency=1")
-    assert done.exit_code == 0, done.output
-    assert "3 not exact" not in done.stdout and len(written()) == 2, done.stdout
+    server = Scripted([COUNT, KEEP], judge=lambda prompt: EXACT.replace("true", str("n0" in prompt).lower()))
+    result = explore(server, url, "concurrency=1")
+    assert result.exit_code == 0, result.output
+    assert "3 not exact" not in result.stdout and len(written()) == 2, result.stdout
     question, change = server.asked("judge")[:2]
     assert "They answered: 2" in question and "notes {} gave" not in question
     assert "Then notes {} gave: {" in change and "process" not in change.partition("They did this")[2]
-    assert not any("wrote" in asked or "Write at most" in asked for asked in server.asked("judge"))
+    assert not any("wrote" in prompt or "Write at most" in prompt for prompt in server.asked("judge"))
 
 
 @pytest.mark.parametrize(
-    ("idea", "told"),
+    ("idea", "reason"),
     [
         ({"instruction": "How many notes are there after b?", "calls": [2, 3], "answer": 1}, "other on replay"),
         ({"instruction": "Keep an empty note n0.", "calls": [1], "state": 3}, "other on replay"),
@@ -151,25 +151,25 @@ def test_a_judge_reads_what_was_done_and_nothing_of_the_writer(url):
         ({"instruction": "Keep an empty note n0.", "calls": [1], "state": 4}, "solved by nothing"),
     ],
 )  # fmt: skip
-def test_what_does_not_count_is_told(url, idea, told):
-    done = explore(Scripted([idea]), url, "rollouts=1", "retries=1")
-    assert done.exit_code == 2 and f"tasks.jsonl is not written: no task of 1 counts (1 {told})" in done.stderr
-    assert "with a greater rollouts= the same command goes on" in done.stderr
+def test_what_does_not_count_is_told(url, idea, reason):
+    result = explore(Scripted([idea]), url, "rollouts=1", "retries=1")
+    assert result.exit_code == 2 and f"tasks.jsonl is not written: no task of 1 counts (1 {reason})" in result.stderr
+    assert "with a greater rollouts= the same command goes on" in result.stderr
     assert not Path("tasks.jsonl").exists()
 
 
 def test_more_ideas_than_asked_are_left_out(url):
-    done = explore(Scripted([COUNT, KEEP]), url, "ideas=1", "rollouts=1")
-    assert done.exit_code == 0 and "1 too many" in done.stdout and len(written()) == 1
+    result = explore(Scripted([COUNT, KEEP]), url, "ideas=1", "rollouts=1")
+    assert result.exit_code == 0 and "1 too many" in result.stdout and len(written()) == 1
 
 
 def test_no_task_of_a_panel_is_written_or_told(url):
     """Their instruction, their calls or their goal in other words."""
-    given = {**COUNT, "plan": [["add_note", {"note": {"title": "z"}}]], "check": {"answer": 2}}
-    Path("panel.jsonl").write_text(json.dumps({key: given[key] for key in ("instruction", "plan", "check")}))
+    held_out = {**COUNT, "plan": [["add_note", {"note": {"title": "z"}}]], "check": {"answer": 2}}
+    Path("panel.jsonl").write_text(json.dumps({key: held_out[key] for key in ("instruction", "plan", "check")}))
     server = Scripted([COUNT, KEEP])
-    done = explore(server, url, "options.mcp.tasks=panel.jsonl", "rollouts=1")
-    assert done.exit_code == 0 and "1 twice" in done.stdout and len(written()) == 1
+    result = explore(server, url, "options.mcp.tasks=panel.jsonl", "rollouts=1")
+    assert result.exit_code == 0 and "1 twice" in result.stdout and len(written()) == 1
     assert not any(COUNT["instruction"] in json.dumps(body) for body in server.requests if kind(body) != "judge")
 
 
@@ -177,11 +177,11 @@ def test_no_task_of_a_panel_is_written_or_told(url):
 def test_later_explorers_begin_elsewhere_and_are_told_of_known_tasks(url, monkeypatch):
     monkeypatch.setattr("agentgym_rl.eval.practice.explore.ROUND", 1)
     server = Scripted([COUNT], [KEEP], [])
-    done = explore(server, url, "rollouts=8", "test=0", "max_turns=3")
-    assert done.exit_code == 0 and "4 episodes" in done.stdout, done.output
-    assert "ended: the last 2 rounds of episodes had no new task" in done.stdout
+    result = explore(server, url, "rollouts=8", "test=0", "max_turns=3")
+    assert result.exit_code == 0 and "4 episodes" in result.stdout, result.output
+    assert "ended: the last 2 rounds of episodes had no new task" in result.stdout
     first = [body["messages"][2]["content"] for body in server.requests if kind(body) == "episode"][::3]
-    tools = [re.search(r"begin with (\w+)", said)[1] for said in first]
+    tools = [re.search(r"begin with (\w+)", prompt)[1] for prompt in first]
     assert tools == ["add_note", "process", "process", "process"], "of those used least"
     assert "Others have done" not in first[0]
 
@@ -192,8 +192,8 @@ def test_an_explorer_is_told_of_tasks_of_its_split(url, monkeypatch):
     server = Scripted([COUNT], [KEEP], [])
     assert explore(server, url, "rollouts=8", "test=0.5", "max_turns=3", "concurrency=1").exit_code == 0
     first = [body["messages"][2]["content"] for body in server.requests if kind(body) == "episode"][::3]
-    told = [said.partition("do something else: ")[2].removesuffix("\nGive me one action.") for said in first]
-    assert told == [""] * 6 + [COUNT["instruction"], KEEP["instruction"].replace("{title}", "n1")]
+    suggested = [prompt.partition("do something else: ")[2].removesuffix("\nGive me one action.") for prompt in first]
+    assert suggested == [""] * 6 + [COUNT["instruction"], KEEP["instruction"].replace("{title}", "n1")]
     assert "begin with notes" in first[6] and "begin with add_note" in first[7]
 
 
@@ -201,17 +201,17 @@ def test_an_explorer_is_told_of_tasks_of_its_split(url, monkeypatch):
 def test_tasks_that_are_enough_end_it(url, monkeypatch):
     monkeypatch.setattr("agentgym_rl.eval.practice.explore.ROUND", 2)
     server = Scripted([COUNT, KEEP])
-    done = explore(server, url, "tasks=1", "rollouts=40", "--json")
-    assert done.exit_code == 0 and len(written()) == 1
-    assert json.loads(done.stdout) == {
+    result = explore(server, url, "tasks=1", "rollouts=40", "--json")
+    assert result.exit_code == 0 and len(written()) == 1
+    assert json.loads(result.stdout) == {
         "out": "tasks.jsonl", "tasks": 1, "rollouts": 2, "ideas": 4, "refused": {"twice": 1},
     }  # fmt: skip
 
 
 def test_unreadable_answers_are_asked_three_times(url):
     server = Scripted("I would rather not.")
-    done = explore(server, url, "rollouts=1")
-    assert done.exit_code == 2 and "no task of 0 counts (1 unreadable)" in done.stderr
+    result = explore(server, url, "rollouts=1")
+    assert result.exit_code == 2 and "no task of 0 counts (1 unreadable)" in result.stderr
     assert len(server.asked("backward")) == 3
     other = explore(server, url, "seed=1")
     assert other.exit_code == 2 and "interrupted command with another seed" in other.stderr
@@ -224,19 +224,19 @@ def test_unreadable_answers_are_asked_three_times(url):
 @pytest.mark.slow
 def test_a_writer_that_loops_ends(url, monkeypatch):
     monkeypatch.setattr("agentgym_rl.eval.practice.explore.ROUND", 1)
-    done = explore(Scripted([COUNT] * 3), url, "rollouts=100")
-    assert done.exit_code == 0 and len(written()) == 1, done.output
-    assert "ended: the last 2 rounds" in done.stdout and "3 episodes" in done.stdout
+    result = explore(Scripted([COUNT] * 3), url, "rollouts=100")
+    assert result.exit_code == 0 and len(written()) == 1, result.output
+    assert "ended: the last 2 rounds" in result.stdout and "3 episodes" in result.stdout
 
 
 def test_a_setup_precedes_episodes_and_tasks(url):
     setup = [["add_note", {"note": {"title": "a"}}]]
     Path("setup.json").write_text(json.dumps(setup))
     three = {**COUNT, "answer": 3}
-    done = explore(
+    result = explore(
         Scripted([COUNT, {**KEEP, "instruction": "Keep n0 and b."}, three]), url, "setup=setup.json", "rollouts=1"
     )
-    assert done.exit_code == 0, done.output
+    assert result.exit_code == 0, result.output
     first, second = written()
     assert first["setup"] == second["setup"] == setup
     assert second["check"]["equals"] == {"a": "", "n0": "", "b": ""}
@@ -244,8 +244,10 @@ def test_a_setup_precedes_episodes_and_tasks(url):
 
 def test_a_world_without_tasks_is_given_up(url, monkeypatch):
     monkeypatch.setattr("agentgym_rl.eval.practice.explore.ROUND", 1)
-    done = explore(Scripted([]), url, "rollouts=100")
-    assert done.exit_code == 2 and "(none was written) after 2 episodes; try another policy or writer" in done.stderr
+    result = explore(Scripted([]), url, "rollouts=100")
+    assert (
+        result.exit_code == 2 and "(none was written) after 2 episodes; try another policy or writer" in result.stderr
+    )
 
 
 @pytest.mark.slow
@@ -255,8 +257,8 @@ def test_episodes_in_which_the_server_failed_are_lost(url):
     hanging = "options.mcp.timeout=0.5"
     most = explore(server, url, hanging, "min_counted=0.9", "out=other.jsonl")
     assert most.exit_code == 2 and "other.jsonl.partial.jsonl" in most.stderr, most.output
-    done = explore(server, url, hanging)
-    assert done.exit_code == 0 and len(written()) == 2, done.output
+    result = explore(server, url, hanging)
+    assert result.exit_code == 0 and len(written()) == 2, result.output
 
 
 def test_a_replay_in_which_the_server_fails_is_told(url, monkeypatch):
@@ -282,8 +284,8 @@ def test_a_killed_command_asks_nothing_twice_and_writes_the_same(url):
     """The process is killed while a question of the judge waits for its answer."""
     server = Scripted([COUNT, KEEP])
     with serving(server) as name:
-        given = words(name, url, "concurrency=1")
-        code = f"from agentgym_rl.cli import app; app(['explore', *{given!r}])"
+        arguments = words(name, url, "concurrency=1")
+        code = f"from agentgym_rl.cli import app; app(['explore', *{arguments!r}])"
         process = subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.DEVNULL)
         answer = server.say
 
@@ -298,13 +300,13 @@ def test_a_killed_command_asks_nothing_twice_and_writes_the_same(url):
         assert process.wait(120) == -signal.SIGKILL
         assert json.loads(Path("tasks.jsonl.partial.jsonl").read_text().splitlines()[-1])
         del server.requests[-1]
-        done = CliRunner().invoke(app, ["explore", *given])
-    assert done.exit_code == 0, done.output
-    assert f"{len(server.requests)} calls" in done.stdout, "what was used before the kill counts"
+        result = CliRunner().invoke(app, ["explore", *arguments])
+    assert result.exit_code == 0, result.output
+    assert f"{len(server.requests)} calls" in result.stdout, "what was used before the kill counts"
     straight = Scripted([COUNT, KEEP])
     assert explore(straight, url, "concurrency=1", "out=straight.jsonl").exit_code == 0
-    asked, once = ([[body["messages"], body["seed"]] for body in api.requests] for api in (server, straight))
-    assert asked == once
+    sent, once = ([[body["messages"], body["seed"]] for body in api.requests] for api in (server, straight))
+    assert sent == once
     assert Path("tasks.jsonl").read_bytes() == Path("straight.jsonl").read_bytes()
 
 
@@ -335,8 +337,8 @@ def test_a_writer_that_is_down_ends_it_and_a_greater_cost_goes_on(url):
 @pytest.mark.slow
 def test_a_process_for_each_session():
     number = {"instruction": "Which number has it?", "calls": [4], "answer": 7}
-    done = explore(Scripted([COUNT, number]), NOTES, "rollouts=1")
-    assert done.exit_code == 0 and "1 other on replay" in done.stdout and len(written()) == 1, done.output
+    result = explore(Scripted([COUNT, number]), NOTES, "rollouts=1")
+    assert result.exit_code == 0 and "1 other on replay" in result.stdout and len(written()) == 1, result.output
 
 
 @pytest.mark.parametrize(
@@ -362,8 +364,8 @@ def test_a_process_for_each_session():
 )
 def test_wrong_arguments_say_what_helps(url, arguments, says):
     server = Scripted([COUNT])
-    done = explore(server, url, *arguments)
-    assert done.exit_code == 2 and says in done.stderr, done.output
+    result = explore(server, url, *arguments)
+    assert result.exit_code == 2 and says in result.stderr, result.output
     assert server.requests == [] and list(Path().iterdir()) == []
 
 
@@ -374,11 +376,13 @@ def test_what_is_missing_or_not_explored_is_said(url):
         "policy": "policy= is missing, such as",
         "options.mcp.server": "options.mcp.server= is missing: the command or URL",
     }.items():
-        given = [word for word in words("openai:m@http://127.0.0.1:9/v1", url) if not word.startswith(f"{left_out}=")]
-        done = CliRunner().invoke(app, ["explore", *given])
-        assert done.exit_code == 2 and says in done.stderr, done.output
-    done = CliRunner().invoke(app, ["explore", "maze", *words("openai:m@http://127.0.0.1:9/v1", url)[1:]])
-    assert done.exit_code == 2 and "maze cannot be explored: it takes no file of tasks; give one of" in done.stderr
+        arguments_left = [
+            word for word in words("openai:m@http://127.0.0.1:9/v1", url) if not word.startswith(f"{left_out}=")
+        ]
+        result = CliRunner().invoke(app, ["explore", *arguments_left])
+        assert result.exit_code == 2 and says in result.stderr, result.output
+    result = CliRunner().invoke(app, ["explore", "maze", *words("openai:m@http://127.0.0.1:9/v1", url)[1:]])
+    assert result.exit_code == 2 and "maze cannot be explored: it takes no file of tasks; give one of" in result.stderr
 
 
 def test_help_names_every_key():
@@ -437,8 +441,8 @@ def test_half_a_surrogate_pair_is_replaced():
 
 def test_answers_that_are_read():
     ideas = [COUNT, {**KEEP, "instruction": "a\n b"}]
-    found = backward.read(f"<think>[]</think>Here: {json.dumps(ideas)}", 3)
-    assert found == [Idea(COUNT["instruction"], (1, 2, 3), 2), Idea("a b", (1, 2), state=3)]
+    ideas_read = backward.read(f"<think>[]</think>Here: {json.dumps(ideas)}", 3)
+    assert ideas_read == [Idea(COUNT["instruction"], (1, 2, 3), 2), Idea("a b", (1, 2), state=3)]
     assert backward.read_judgement('So: {"exact": false}') is False
     for answer in ("yes", '{"exact": "yes"}'):
         with pytest.raises(Unreadable):
@@ -446,7 +450,7 @@ def test_answers_that_are_read():
 
 
 @pytest.mark.parametrize(
-    ("instruction", "answer", "told"),
+    ("instruction", "answer", "fault"),
     [
         ("How many notes are there?", 2, ""),
         ("Ask the notes tool.", 2, "with a call"),
@@ -458,5 +462,5 @@ def test_answers_that_are_read():
         ("At 08:30, what time is it?", "08:30", "with the answer"),
     ],
 )
-def test_what_gives_a_task_away(instruction, answer, told):
-    assert backward.fault(Idea(instruction, (1,), answer), ["notes", "add_note"]) == told
+def test_what_gives_a_task_away(instruction, answer, fault):
+    assert backward.fault(Idea(instruction, (1,), answer), ["notes", "add_note"]) == fault

@@ -59,19 +59,19 @@ class Oracles(ChatServer):
         self.end = "SELECT 2" if env == "sqlgym" else 'finish with Action Input: {"answer": "seen"}'
 
     def said(self, messages):
-        asked = messages[0]["content"]
-        if asked.startswith("These tools are"):
+        prompt = messages[0]["content"]
+        if prompt.startswith("These tools are"):
             return '{"why": "It does.", "exact": true}'
-        if asked.startswith("Somebody used"):
-            count = int(re.findall(r"(?m)^(\d+)\. ", asked)[-1])
+        if prompt.startswith("Somebody used"):
+            count = int(re.findall(r"(?m)^(\d+)\. ", prompt)[-1])
             return json.dumps(self.ideas(count))
         made = self.made[self.body["seed"]]
         turn = sum(message["role"] == "assistant" for message in messages) - 1
         return f"Action: {made[turn] if turn < len(made) else self.end}"
 
     def asked(self, start):
-        found = [body["messages"][0]["content"] for body in self.requests]
-        return [text for text in found if text.startswith(start)]
+        prompts = [body["messages"][0]["content"] for body in self.requests]
+        return [text for text in prompts if text.startswith(start)]
 
 
 def question(count):
@@ -84,8 +84,8 @@ def change(count):
 
 def explore(env, server, *arguments):
     with serving(server) as name:
-        given = [f"policy={name}", f"writer={name}", "out=tasks.jsonl", "rollouts=1", "retries=0", "max_turns=20"]
-        words = {word.partition("=")[0]: word for word in [*given, *arguments]}
+        defaults = [f"policy={name}", f"writer={name}", "out=tasks.jsonl", "rollouts=1", "retries=0", "max_turns=20"]
+        words = {word.partition("=")[0]: word for word in [*defaults, *arguments]}
         return CliRunner().invoke(app, ["explore", env, *words.values()], env={"COLUMNS": "150"})
 
 
@@ -95,8 +95,8 @@ def written(file="tasks.jsonl"):
 
 @pytest.mark.parametrize("env", ["todo", "weather", "movie", "academia"])
 def test_questions_are_found_and_can_be_played(env):
-    done = explore(env, Oracles(env, question))
-    assert done.exit_code == 0, done.output
+    result = explore(env, Oracles(env, question))
+    assert result.exit_code == 0, result.output
     (line,) = written()
     assert line["check"] == {"answer": "seen"} and line["start"] == start_of(env, 0).index
     assert line["plan"][-1] == ["finish", {"answer": "seen"}] and len(line["plan"]) > 1
@@ -107,14 +107,14 @@ def test_questions_are_found_and_can_be_played(env):
 
 def test_changes_are_found_and_can_be_evaluated():
     """Of sheets: an operation ends with a workbook that is compared."""
-    done = explore("sheet", Oracles("sheet", change, ("train", "test")), "rollouts=2", "test=0.5")
-    assert done.exit_code == 0 and "(1 test, 1 train)" in done.stdout.replace("1 train, 1 test", "1 test, 1 train")
+    result = explore("sheet", Oracles("sheet", change, ("train", "test")), "rollouts=2", "test=0.5")
+    assert result.exit_code == 0 and "(1 test, 1 train)" in result.stdout.replace("1 train, 1 test", "1 test, 1 train")
     assert {line["split"]: line["start"] for line in written()} == {
         "train": start_of("sheet", 0).index, "test": start_of("sheet", 1, "test").index,
     }, "no split begins where another does"  # fmt: skip
     assert all(set(line["check"]) == {"state", "equals"} for line in written())
-    asked = ["panel=sheet:train,sheet:test", "policy=oracle", "out=evals", "options.sheet.tasks=tasks.jsonl"]
-    played = CliRunner().invoke(app, ["eval", *asked])
+    keys = ["panel=sheet:train,sheet:test", "policy=oracle", "out=evals", "options.sheet.tasks=tasks.jsonl"]
+    played = CliRunner().invoke(app, ["eval", *keys])
     assert played.exit_code == 0 and "100.0" in played.output, played.output
 
 
@@ -127,8 +127,8 @@ def test_a_query_becomes_a_question():
         ]
 
     server = Oracles("sqlgym", ideas)
-    done = explore("sqlgym", server, "options.sqlgym.explore=2", "max_turns=3")
-    assert done.exit_code == 0 and "2 more than a question" in done.stdout, done.output
+    result = explore("sqlgym", server, "options.sqlgym.explore=2", "max_turns=3")
+    assert result.exit_code == 0 and "2 more than a question" in result.stdout, result.output
     start = start_of("sqlgym", 0)
     assert written() == [
         {
@@ -136,8 +136,8 @@ def test_a_query_becomes_a_question():
             "start": start.index, "split": "train",
         }
     ]  # fmt: skip
-    (asked,) = server.asked("Somebody used")
-    assert "exactly one call" in asked and "SELECT 2" not in asked, "the query that ends an episode is none of it"
+    (prompt,) = server.asked("Somebody used")
+    assert "exactly one call" in prompt and "SELECT 2" not in prompt, "the query that ends an episode is none of it"
     first = server.requests[0]["messages"][-1]["content"]
     assert "begin" not in first and "Look around with execute_sql" in first
     played = CliRunner().invoke(
@@ -166,8 +166,8 @@ def test_ctrl_c_keeps_what_was_done():
     server = Oracles("todo", question)
     with serving(server) as name:
         keys = ["rollouts=1", "retries=0", "max_turns=20", "out=tasks.jsonl"]
-        given = ["explore", "todo", f"policy={name}", f"writer={name}", *keys]
-        code = f"from agentgym_rl.cli import app; app({given!r})"
+        arguments = ["explore", "todo", f"policy={name}", f"writer={name}", *keys]
+        code = f"from agentgym_rl.cli import app; app({arguments!r})"
         process = subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.PIPE, text=True)
         answer = server.say
 
@@ -179,11 +179,11 @@ def test_ctrl_c_keeps_what_was_done():
             return answer(messages)
 
         server.say = interrupting
-        said = process.communicate(timeout=120)[1]
-        assert process.returncode == 130 and "The same command goes on where this one stopped" in said
+        stderr = process.communicate(timeout=120)[1]
+        assert process.returncode == 130 and "The same command goes on where this one stopped" in stderr
         before = len(server.requests)
-        done = CliRunner().invoke(app, given)
-    assert done.exit_code == 0 and len(written()) == 1, done.output
+        result = CliRunner().invoke(app, arguments)
+    assert result.exit_code == 0 and len(written()) == 1, result.output
     assert len(server.requests) == before + 1, "only the judge is asked again"
 
 
@@ -218,6 +218,6 @@ def test_a_setup_is_part_of_episodes_and_tasks():
 def test_wrong_arguments_say_what_helps(env, arguments, says):
     Path("setup.json").write_text('[["fly", {}]]')
     server = Oracles("todo", question)
-    done = explore(env, server, *arguments)
-    assert done.exit_code == 2 and says in done.stderr, done.output
+    result = explore(env, server, *arguments)
+    assert result.exit_code == 2 and says in result.stderr, result.output
     assert server.requests == []

@@ -21,38 +21,38 @@ pytest.importorskip("pyarrow")
 
 
 def episode(item_id="toy_1", ending=Ending.TERMINATED, success=True, **values):
-    said = [{"role": "user", "content": "start"}, {"role": "assistant", "content": "go"}]
+    messages = [{"role": "user", "content": "start"}, {"role": "assistant", "content": "go"}]
     turn = Turn(response="go", action="go", observation="the end", reward=float(success), invalid=False, model_s=2.0)
-    base = {"reward": float(success), "max_turns": 5, "messages": said, "turns": [turn], "began": 1_800_000_000.0}
+    base = {"reward": float(success), "max_turns": 5, "messages": messages, "turns": [turn], "began": 1_800_000_000.0}
     return Episode(env="toy", item_id=item_id, ending=ending, success=success, **(base | values))
 
 
 def test_a_sample_is_an_episode():
-    found = log([episode(), episode(success=False), episode("toy_2")], {"model": "m", "digest": "d"}, "toy/test")
-    assert [(sample["id"], sample["epoch"]) for sample in found["samples"]] == [
+    written = log([episode(), episode(success=False), episode("toy_2")], {"model": "m", "digest": "d"}, "toy/test")
+    assert [(sample["id"], sample["epoch"]) for sample in written["samples"]] == [
         ("toy_1", 1),
         ("toy_1", 2),
         ("toy_2", 1),
     ]
-    first = found["samples"][0]
+    first = written["samples"][0]
     assert [message["content"] for message in first["input"]] == ["start"]
     assert [message["content"] for message in first["messages"]] == ["start", "go", "the end"]
     assert first["scores"]["success"]["value"] == 1
-    assert found["eval"]["metadata"] == {"digest": "d"} and found["eval"]["config"] == {"epochs": 2}
-    [success, _] = found["results"]["scores"]
+    assert written["eval"]["metadata"] == {"digest": "d"} and written["eval"]["config"] == {"epochs": 2}
+    [success, _] = written["results"]["scores"]
     assert success["metrics"]["mean"]["value"] == 0.75, "tasks weigh the same"
     assert success["metrics"]["ci95_low"]["value"] < 0.75
 
 
 def test_a_turn_is_a_model_event():
     texts = ("rules", "OK.", "hall", "go", "hall", "go")
-    said = [{"role": ("user", "assistant")[place % 2], "content": text} for place, text in enumerate(texts)]
+    messages = [{"role": ("user", "assistant")[place % 2], "content": text} for place, text in enumerate(texts)]
     turns = [
         Turn(response="go", action="go", observation="hall", reward=0, invalid=False, began_s=at, model_s=1)
         for at in (0.0, 3.0)
     ]
-    found = log([episode(messages=said, turns=turns)], {"model": "m"}, "toy/test")
-    [sample] = found["samples"]
+    written = log([episode(messages=messages, turns=turns)], {"model": "m"}, "toy/test")
+    [sample] = written["samples"]
     assert [event["input_refs"] for event in sample["events"]] == [[[0, 3]], [[0, 5]]]
     assert [event["completed"][-8:] for event in sample["events"]] == ["01+00:00", "04+00:00"]
     pool = sample["events_data"]["messages"]
@@ -64,33 +64,33 @@ def test_limits_and_failures_are_told():
     late = episode(ending=Ending.TURN_LIMIT, success=False)
     full = episode(ending=Ending.CONTEXT_LIMIT, success=False, prompt_tokens=30, response_tokens=12)
     died = episode(ending=Ending.ENV_ERROR, success=False, error="EnvUnavailable: gone", turns=[], messages=[])
-    found = log([late, full, died], {"model": "m"}, "toy/test")
-    assert [sample.get("limit") for sample in found["samples"]] == [
+    written = log([late, full, died], {"model": "m"}, "toy/test")
+    assert [sample.get("limit") for sample in written["samples"]] == [
         {"type": "turn", "limit": 5},
         {"type": "context", "limit": 42},
         None,
     ]
-    assert "scores" not in found["samples"][2] and found["samples"][2]["error"]["message"] == "EnvUnavailable: gone"
-    assert (found["results"]["total_samples"], found["results"]["completed_samples"]) == (3, 2)
-    assert found["stats"]["model_usage"]["m"]["total_tokens"] == 42
+    assert "scores" not in written["samples"][2] and written["samples"][2]["error"]["message"] == "EnvUnavailable: gone"
+    assert (written["results"]["total_samples"], written["results"]["completed_samples"]) == (3, 2)
+    assert written["stats"]["model_usage"]["m"]["total_tokens"] == 42
 
 
 def test_a_run_gives_a_log_for_each_panel_decoding_and_file(tmp_path):
     run = tmp_path / "run"
     for step in (3, 7):
-        own = [
+        episodes = [
             episode(tags={"panel": panel, "decoding": decoding}, model_step=step)
             for panel in ("test", "val")
             for decoding in ("greedy", "sampled")
         ]
-        episode_store.write(run / f"episodes/val_bc_step{step:06d}.parquet", own)
+        episode_store.write(run / f"episodes/val_bc_step{step:06d}.parquet", episodes)
     episode_store.write(run / "episodes/step000001.parquet", [episode(tags={"split": "train"})])
     (run / "summary.json").write_text(json.dumps({"panels": {"toy": {"test": "0123456789ab"}}}))
     files = export(run, tmp_path / "logs")
     assert len(files) == len(set(files)) == 8 and all(file.is_file() for file in files)
     assert files == export(run, tmp_path / "logs"), "the same names again"
-    told = [json.loads(file.read_text())["eval"]["metadata"] for file in files]
-    assert {panel["digest"] for panel in told if panel["panel"] == "test"} == {"0123456789ab"}
+    metadata = [json.loads(file.read_text())["eval"]["metadata"] for file in files]
+    assert {panel["digest"] for panel in metadata if panel["panel"] == "test"} == {"0123456789ab"}
 
 
 def test_training_alone_is_no_evaluation(tmp_path):
@@ -104,17 +104,17 @@ def exported(toys, tmp_path, monkeypatch) -> Path:
     """Logs of an evaluation, as the command writes them."""
     monkeypatch.chdir(tmp_path)
     evaluate("random", "counter:test", samples=2, temperature=1, out=Path("result"))
-    done = CliRunner().invoke(app, ["export", "result", "--inspect", "--out", "logs"])
-    assert done.exit_code == 0, done.output
+    result = CliRunner().invoke(app, ["export", "result", "--inspect", "--out", "logs"])
+    assert result.exit_code == 0, result.output
     [file] = Path("logs").iterdir()
-    assert str(file) in done.output
+    assert str(file) in result.output
     return tmp_path / file
 
 
 def test_the_command_takes_the_folder_of_an_evaluation(exported):
-    found = json.loads(exported.read_text())
-    assert (found["eval"]["task"], found["eval"]["model"]) == ("counter/test", "random")
-    assert len(found["samples"]) == 20 and found["eval"]["metadata"]["rules"]
+    written = json.loads(exported.read_text())
+    assert (written["eval"]["task"], written["eval"]["model"]) == ("counter/test", "random")
+    assert len(written["samples"]) == 20 and written["eval"]["metadata"]["rules"]
     refused = CliRunner().invoke(app, ["export", "result", "--inspect", "--out", "logs", "--step", "3"])
     assert refused.exit_code == 2 and "--inspect takes none of them" in refused.output
     lost = CliRunner().invoke(app, ["export", "nothing", "--inspect", "--out", "logs"])
@@ -148,8 +148,8 @@ def test_inspects_data_frames_have_it(other, exported):
     assert len(analysis.events_df(logs, quiet=True)) == sum(row["turn_count"] for row in written)
     for parallel in (False, True):
         messages = analysis.messages_df(logs, quiet=True, parallel=parallel)
-        told = [message["content"] for row in written for message in row["messages"][:-1]]
-        assert [*messages["content"]] == told, "all that the model was shown, which the last observation is not"
+        shown = [message["content"] for row in written for message in row["messages"][:-1]]
+        assert [*messages["content"]] == shown, "all that the model was shown, which the last observation is not"
 
 
 @pytest.mark.timeout(240)

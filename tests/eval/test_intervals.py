@@ -25,11 +25,11 @@ def test_sign_flips_by_hand():
     assert sign_flip_p([]) == sign_flip_p([0.0, 0.0]) == sign_flip_p([0.5]) == 1.0
 
 
-@given(st.lists(st.integers(-100, 100).map(lambda whole: whole / 100), min_size=1, max_size=6))
+@given(st.lists(st.integers(-100, 100).map(lambda percent: percent / 100), min_size=1, max_size=6))
 def test_few_differences_are_flipped_exactly(differences):
     observed = abs(round(sum(differences), 9))
-    every = product((1, -1), repeat=len(differences))
-    sums = [abs(sum(sign * value for sign, value in zip(signs, differences, strict=True))) for signs in every]
+    flips = product((1, -1), repeat=len(differences))
+    sums = [abs(sum(sign * value for sign, value in zip(signs, differences, strict=True))) for signs in flips]
     p = sign_flip_p(differences)
     assert p == pytest.approx(sum(round(total, 9) >= observed for total in sums) / len(sums))
     assert p == pytest.approx(sign_flip_p([-value for value in differences]))
@@ -88,8 +88,8 @@ def test_mcnemar(better, worse, p):
 def test_mcnemar_is_the_sign_test_on_pairs_that_differ(better, worse):
     differences = [1.0] * better + [-1.0] * worse
     observed = abs(sum(differences))
-    every = [abs(sum(signs)) for signs in product((1, -1), repeat=len(differences))]
-    assert mcnemar_p(better, worse) == pytest.approx(sum(total >= observed for total in every) / len(every))
+    totals = [abs(sum(signs)) for signs in product((1, -1), repeat=len(differences))]
+    assert mcnemar_p(better, worse) == pytest.approx(sum(total >= observed for total in totals) / len(totals))
 
 
 def test_scores_are_imported_without_scipy():

@@ -37,9 +37,9 @@ def here(tmp_path, monkeypatch):
 
 
 def kind(body):
-    asked = body["messages"][0]["content"]
+    prompt = body["messages"][0]["content"]
     starts = {"An agent acted": "summary", "These are": "contrast", "Keep a short": "operations"}
-    return next((name for start, name in starts.items() if asked.startswith(start)), "episode")
+    return next((name for start, name in starts.items() if prompt.startswith(start)), "episode")
 
 
 class Scripted(ChatServer):
@@ -52,8 +52,8 @@ class Scripted(ChatServer):
     def said(self, messages):
         if (what := kind(self.body)) == "episode":
             turn = sum(message["role"] == "assistant" for message in messages)  # one is canned
-            known = any(RULE in message["content"] for message in messages)
-            return f"Action: say {turn if known or self.lucky(self.body['seed']) else 9}"
+            has_rule = any(RULE in message["content"] for message in messages)
+            return f"Action: say {turn if has_rule or self.lucky(self.body['seed']) else 9}"
         if what == "operations":
             return self.written.pop(0) if len(self.written) > 1 else self.written[0]
         return self.answers.get(what, f"a {what}")
@@ -71,27 +71,27 @@ def learn(server, *arguments, panel="counter:test:6", policy=None, writer=None):
 
 def test_a_true_rule_raises_success():
     server = Scripted(ADD)
-    done = learn(server, "validation=counter:train:4", "price=1,1")
-    assert done.exit_code == 0, done.output
-    assert "solved by step: 50.0%, 100.0%" in done.stdout
-    assert "3 of 6 groups asked about; 3 ADD" in done.stdout
-    assert re.search(r"counter.*0\.0 .*100\.0 .*\+100\.0", done.stdout), "without the rule seed 0 is no luck"
+    result = learn(server, "validation=counter:train:4", "price=1,1")
+    assert result.exit_code == 0, result.output
+    assert "solved by step: 50.0%, 100.0%" in result.stdout
+    assert "3 of 6 groups asked about; 3 ADD" in result.stdout
+    assert re.search(r"counter.*0\.0 .*100\.0 .*\+100\.0", result.stdout), "without the rule seed 0 is no luck"
     (lesson,) = Playbook.read("book/playbook.json").lessons
     assert (lesson.text, lesson.born, len(lesson.groups), lesson.episodes, lesson.successes) == (RULE, 1, 3, 6, 6)
     assert Path("book/diffs/step001.diff").read_text().endswith(f"+counter [1] {RULE}\n")
     assert Path("book/diffs/step002.diff").read_text() == ""
-    assert "with digest" not in done.stdout and Playbook.read("book/playbook.json").digest in done.stdout
+    assert "with digest" not in result.stdout and Playbook.read("book/playbook.json").digest in result.stdout
     before = len(server.requests)
     again = learn(server, "validation=counter:train:4", "price=1,1")
     assert again.exit_code == 0 and len(server.requests) == before, "a finished course asks nothing"
-    assert again.stdout == done.stdout
+    assert again.stdout == result.stdout
 
 
 def test_flat_groups_cost_no_question():
     server = Scripted(ADD, lucky=lambda seed: False)
-    done = learn(server, "epochs=4")
-    assert done.exit_code == 0, done.output
-    assert "ended: no group of the last 2 steps had both outcomes; give other tasks" in done.stdout
+    result = learn(server, "epochs=4")
+    assert result.exit_code == 0, result.output
+    assert "ended: no group of the last 2 steps had both outcomes; give other tasks" in result.stdout
     assert {kind(body) for body in server.requests} == {"episode"} and len(server.requests) == 12
     assert Playbook.read("book/playbook.json").lessons == []
 
@@ -107,10 +107,10 @@ def test_a_writer_judges_by_itself():
 
 def test_unreadable_answers_are_asked_three_times():
     server = Scripted("I would rather not.")
-    done = learn(server)
-    assert done.exit_code == 0, done.output
-    assert len(server.asked("operations")) == 18 and "6 unreadable" in done.stdout
-    assert "There is" not in done.stdout
+    result = learn(server)
+    assert result.exit_code == 0, result.output
+    assert len(server.asked("operations")) == 18 and "6 unreadable" in result.stdout
+    assert "There is" not in result.stdout
     last = server.asked("operations")[2]["messages"]
     assert [message["role"] for message in last] == ["user", "assistant", "user"]
     assert last[-1]["content"].startswith("That could not be read: there is no JSON list.")
@@ -123,7 +123,7 @@ def test_a_second_try_is_taken():
 
 
 @pytest.mark.parametrize(
-    ("operations", "told"),
+    ("operations", "reason"),
     [
         ([{"op": "ADD", "text": "When asked to count to 2, say 1 and 2."}], "with a goal"),
         ([{"op": "ADD", "text": "go " * 200}], "too long"),
@@ -131,21 +131,21 @@ def test_a_second_try_is_taken():
         ([{"op": "ADD", "text": f"Rule {number}."} for number in range(9)], "too many"),
     ],
 )
-def test_what_is_refused_is_counted(operations, told):
-    done = learn(Scripted(json.dumps(operations)), "tasks=6", "most=2")
-    assert done.exit_code == 0 and re.search(rf"\d+ {told}", done.stdout), done.output
-    assert len(Playbook.read("book/playbook.json").lessons) == (2 if told == "too many" else 0)
+def test_what_is_refused_is_counted(operations, reason):
+    result = learn(Scripted(json.dumps(operations)), "tasks=6", "most=2")
+    assert result.exit_code == 0 and re.search(rf"\d+ {reason}", result.stdout), result.output
+    assert len(Playbook.read("book/playbook.json").lessons) == (2 if reason == "too many" else 0)
 
 
 def test_giveaways():
     env = make("searchqa")
     tasks = [Task("searchqa", index) for index in list(env.spec.indices("test"))[:20]]
-    found = Giveaways.of((env, task) for task in tasks)
+    giveaways = Giveaways.of((env, task) for task in tasks)
     for task in tasks:
-        assert found.of_goal(f"If asked: {env.goal(task)}, think."), task
+        assert giveaways.of_goal(f"If asked: {env.goal(task)}, think."), task
     answers = [env.oracle(task)[-1].removeprefix("<answer> ").removesuffix(" </answer>") for task in tasks]
-    particular = [answer for answer in answers if found.of_answer(f"It is {answer}.")]
-    assert len(particular) > 10 and not found.of_answer("Answer with the name of the river or the year.")
+    particular = [answer for answer in answers if giveaways.of_answer(f"It is {answer}.")]
+    assert len(particular) > 10 and not giveaways.of_answer("Answer with the name of the river or the year.")
     wordle = make("wordle")
     tasks = [Task("wordle", index) for index in list(wordle.spec.indices("test"))[:9]]
     spelt = Giveaways.of((wordle, task) for task in tasks)
@@ -157,15 +157,15 @@ def test_giveaways():
 
 
 @pytest.mark.parametrize(
-    ("answer", "found"),
+    ("answer", "expected"),
     [
         (f"<think>[1]</think>Here:\n```json\n{ADD}\n```", [Operation(Op.add, RULE)]),
         ('[{"op": "none"}, {"op": "delete", "id": "3"}]', [Operation(Op.delete, id=3)]),
         ('[{"op": "UPDATE", "id": 3, "text": "a\\n b"}]', [Operation(Op.update, "a b", 3)]),
     ],
 )
-def test_answers_that_are_read(answer, found):
-    assert read(answer) == found
+def test_answers_that_are_read(answer, expected):
+    assert read(answer) == expected
 
 
 @pytest.mark.parametrize(
@@ -206,13 +206,13 @@ def test_a_killed_course_asks_nothing_twice(tmp_path):
         assert process.wait(60) == -signal.SIGKILL
         assert json.loads(Path("book/journal/step001.jsonl").read_text().splitlines()[-1])
         del server.requests[-1]
-        done = CliRunner().invoke(app, ["learn", *words])
-    assert done.exit_code == 0, done.output
-    assert f"{len(server.requests)} calls" in done.stdout, "what was used before the kill counts"
+        result = CliRunner().invoke(app, ["learn", *words])
+    assert result.exit_code == 0, result.output
+    assert f"{len(server.requests)} calls" in result.stdout, "what was used before the kill counts"
     straight = Scripted(ADD)
     assert learn(straight, "concurrency=1", "out=straight").exit_code == 0
-    asked, once = ([[body["messages"], body["seed"]] for body in api.requests] for api in (server, straight))
-    assert asked == once
+    sent, once = ([[body["messages"], body["seed"]] for body in api.requests] for api in (server, straight))
+    assert sent == once
     assert Playbook.read("book/playbook.json") == Playbook.read("straight/playbook.json")
 
 
@@ -220,8 +220,8 @@ def test_two_processes_cannot_write_one_playbook():
     from agentgym_rl.data.files import alone
 
     with alone(Path("book/.lock")):
-        done = learn(Scripted(ADD))
-    assert done.exit_code == 2 and "another process writes book; wait for it, or choose another out=" in done.stderr
+        result = learn(Scripted(ADD))
+    assert result.exit_code == 2 and "another process writes book; wait for it, or choose another out=" in result.stderr
 
 
 def test_a_writer_that_is_down_ends_it_and_its_return_goes_on():
@@ -236,9 +236,10 @@ def test_a_writer_that_is_down_ends_it_and_its_return_goes_on():
 
 def test_the_cost_of_all_is_limited():
     server = Scripted(ADD)
-    done = learn(server, "price=1000,1000", "max_cost=0.2", "concurrency=1")
+    result = learn(server, "price=1000,1000", "max_cost=0.2", "concurrency=1")
     assert (
-        done.exit_code == 2 and "of 0.2 that it may; the same command with a greater max_cost= goes on" in done.stderr
+        result.exit_code == 2
+        and "of 0.2 that it may; the same command with a greater max_cost= goes on" in result.stderr
     )
     assert len(server.requests) == 17, "0.012 each"
     assert learn(server, "price=1000,1000", "max_cost=9", "concurrency=1").exit_code == 0
@@ -260,8 +261,8 @@ def test_the_cost_of_all_is_limited():
 )
 def test_wrong_arguments_say_what_helps(arguments, says):
     server = Scripted(ADD)
-    done = learn(server, *arguments)
-    assert done.exit_code == 2 and re.search(says.replace("?", r"\?"), done.stderr), done.output
+    result = learn(server, *arguments)
+    assert result.exit_code == 2 and re.search(says.replace("?", r"\?"), result.stderr), result.output
     assert server.requests == []
 
 
@@ -283,9 +284,9 @@ def test_an_evaluation_with_and_without():
     playbook.apply(Operation(Op.add, RULE), "counter", 1, "counter_1")
     playbook.write(Path("book.json"))
     server = Scripted(ADD, lucky=lambda seed: False)
-    done = evaluated(server, "playbook=book.json")
-    assert done.exit_code == 0, done.output
-    assert "with the playbook against without" in done.stdout and "+100.0" in done.stdout
+    result = evaluated(server, "playbook=book.json")
+    assert result.exit_code == 0, result.output
+    assert "with the playbook against without" in result.stdout and "+100.0" in result.stdout
     plans = [json.loads(Path(place, "result.json").read_text())["plan"] for place in ("found", "found/without")]
     assert [list(plan["rules"]["prompts"]) for plan in plans] == [["counter"], []]
     other = evaluated(server, "playbook=book.json", "panel=vast:test:2", "out=b")
@@ -297,13 +298,13 @@ def test_an_empty_playbook_is_a_plain_evaluation():
     server = Scripted(ADD)
     assert evaluated(server, "playbook=empty.json").exit_code == 0
     half = len(server.requests) // 2
-    asked = [sorted(json.dumps(body) for body in part) for part in (server.requests[:half], server.requests[half:])]
-    assert asked[0] == asked[1]
-    found, plain = (json.loads(Path(place, "result.json").read_text()) for place in ("found", "found/without"))
-    assert (found["plan"], found["outcomes"]) == (plain["plan"], plain["outcomes"])
+    bodies = [sorted(json.dumps(body) for body in part) for part in (server.requests[:half], server.requests[half:])]
+    assert bodies[0] == bodies[1]
+    with_playbook, plain = (json.loads(Path(place, "result.json").read_text()) for place in ("found", "found/without"))
+    assert (with_playbook["plan"], with_playbook["outcomes"]) == (plain["plan"], plain["outcomes"])
 
 
 def test_what_reads_no_playbook_is_refused():
     Playbook().write(Path("empty.json"))
-    done = CliRunner().invoke(app, ["eval", "panel=counter:test:2", "policy=oracle", "playbook=empty.json"])
-    assert done.exit_code == 2 and "policy=oracle reads nothing; leave playbook= out" in done.stderr
+    result = CliRunner().invoke(app, ["eval", "panel=counter:test:2", "policy=oracle", "playbook=empty.json"])
+    assert result.exit_code == 2 and "policy=oracle reads nothing; leave playbook= out" in result.stderr

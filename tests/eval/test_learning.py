@@ -31,9 +31,9 @@ def metrics(values, *, clock=0.0, evaluated=True, share=None, max_turns=None, to
             "curriculum/max_turns": max_turns,
             "run/tokens": tokens,
         }
-        row |= {key: own[step - 1] for key, own in more.items() if own is not None and key == "run/tokens"}
-        own = {key: own[step - 1] for key, own in more.items() if own is not None}
-        rows.append(row | {"env/toy/success": value - 0.1} | own)
+        row |= {key: series[step - 1] for key, series in more.items() if series is not None and key == "run/tokens"}
+        numbers = {key: series[step - 1] for key, series in more.items() if series is not None}
+        rows.append(row | {"env/toy/success": value - 0.1} | numbers)
         if evaluated:
             late = {"run/wall_s": row["run/wall_s"] + 7.0}  # how long the evaluation takes is not the weights' time
             rows.append(row | late | {"val/new/toy/success": value, "val/new/toy/greedy_success": value + 0.1})
@@ -84,8 +84,8 @@ def test_steps_that_not_every_seed_has_are_left_out(tmp_path):
 
 
 def test_shares_and_turn_limits_over_time(tmp_path):
-    found = compare(made(tmp_path, [0.3, 0.4], [0.3, 0.4], share=[0.5, 0.5], max_turns=[4, 8]))
-    share, horizon = timelines(found, "share")["toy"], timelines(found, "max_turns")["toy"]
+    comparison = compare(made(tmp_path, [0.3, 0.4], [0.3, 0.4], share=[0.5, 0.5], max_turns=[4, 8]))
+    share, horizon = timelines(comparison, "share")["toy"], timelines(comparison, "max_turns")["toy"]
     assert share.mean == (0.5, 0.5) and not share.varies
     assert horizon.mean == (4, 8) and horizon.varies and horizon.x["episodes"] == (100, 200) and horizon.seeds == 2
 
@@ -98,9 +98,9 @@ def test_tokens_that_a_run_logs(tmp_path):
 
 
 def test_tokens_that_not_every_seed_knows_are_not_drawn(tmp_path):
-    known = read(write_run(tmp_path / "a", stages=STAGES, episodes=200, metrics=metrics([0.3, 0.4], tokens=[5, 9])))
+    counted = read(write_run(tmp_path / "a", stages=STAGES, episodes=200, metrics=metrics([0.3, 0.4], tokens=[5, 9])))
     unknown = read(write_run(tmp_path / "b", seed=1, stages=STAGES, episodes=200, metrics=metrics([0.3, 0.4])))
-    [plot] = plots(compare([known, unknown]))
+    [plot] = plots(compare([counted, unknown]))
     assert "tokens" not in plot.curves[0][1].x
 
 

@@ -68,14 +68,14 @@ def test_a_table_without_bounds():
 
 
 def test_a_panel_without_an_episode_that_counts_has_no_success(tmp_path):
-    found = summary("counter", "vast")
+    report = summary("counter", "vast")
     empty = {"success": None, "ci95": None, "n": 0, "tasks": 0, "reward": None, "turns": None, "error_rate": 1.0}
-    for of_stage in found["stages"]:
+    for of_stage in report["stages"]:
         of_stage["panels"] = {"unseen_goals": {**of_stage["panels"]["unseen_goals"], "vast": {"sampled": empty}}}
-    found["reference"]["oracle"] = {"unseen_goals": {"counter": score(1.0, 0.84, 1.0), "vast": empty}}
-    cells = [[*column.cells] for column in results(found).columns]
+    report["reference"]["oracle"] = {"unseen_goals": {"counter": score(1.0, 0.84, 1.0), "vast": empty}}
+    cells = [[*column.cells] for column in results(report).columns]
     assert cells[-1] == ["10.0 [2, 31]", "-", "-", "-"], "random, bc, grpo, oracle on vast"
-    assert draw(found, [{"step": 1}], tmp_path / "curves.png", "a run").is_file()
+    assert draw(report, [{"step": 1}], tmp_path / "curves.png", "a run").is_file()
 
 
 def test_percent():

@@ -104,9 +104,9 @@ def test_bounds_whatever_the_order(drawn, rng):
 
 def test_a_task_weighs_the_same_however_many_of_its_episodes_count():
     uneven = [episode(success=True, task=1), *(episode(task=2, turns=4) for _ in range(3)), episode(Ending.TIMEOUT)]
-    found = score(uneven, "a")
-    assert (found.success, found.reward, found.turns, found.n, found.tasks) == (0.5, 0.5, 3, 4, 2)
-    assert found.ci95 == wilson(1, 2), "two tasks, not four episodes"
+    scored = score(uneven, "a")
+    assert (scored.success, scored.reward, scored.turns, scored.n, scored.tasks) == (0.5, 0.5, 3, 4, 2)
+    assert scored.ci95 == wilson(1, 2), "two tasks, not four episodes"
 
 
 def learner(rng, tasks, samples):
@@ -118,8 +118,8 @@ def learner(rng, tasks, samples):
 @pytest.mark.parametrize("samples", [1, 2, 4])
 def test_the_interval_holds_the_truth_as_often_as_it_says(samples):
     rng, runs = Random(f"{samples}"), 250
-    found = [score(learner(rng, 40, samples), f"{run}") for run in range(runs)]
-    assert 0.92 <= fmean(score.ci95[0] <= 0.5 <= score.ci95[1] for score in found) <= 0.98
+    scores = [score(learner(rng, 40, samples), f"{run}") for run in range(runs)]
+    assert 0.92 <= fmean(score.ci95[0] <= 0.5 <= score.ci95[1] for score in scores) <= 0.98
 
 
 def test_a_part_that_lacks_episodes_is_named_however_many_the_whole_has():

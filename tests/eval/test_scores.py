@@ -28,40 +28,40 @@ def test_pass_estimators_are_averages_over_all_choices_of_k(successes, data):
     assert pass_hat_k(n, c, k) == pytest.approx(fmean(all(choice) for choice in choices))
 
 
-@pytest.mark.parametrize(("samples", "found"), [(1, [1]), (2, [1, 2]), (4, [1, 2, 4]), (6, [1, 2, 4, 6])])
-def test_ks(samples, found):
-    assert ks(samples) == found
+@pytest.mark.parametrize(("samples", "expected"), [(1, [1]), (2, [1, 2]), (4, [1, 2, 4]), (6, [1, 2, 4, 6])])
+def test_ks(samples, expected):
+    assert ks(samples) == expected
 
 
 def test_one_sample_a_task():
-    found = score([outcome(True), outcome(False), outcome(False), outcome(None)], "a")
-    assert found.success == Measure(pytest.approx(1 / 3), wilson(1, 3), 3)
-    assert found.reward == found.success
-    assert (found.turns.value, found.turns.n) == (pytest.approx(7 / 3), 3)
-    assert found.error_rate == Measure(0.25, wilson(1, 4), 4)
-    assert (found.tasks, found.episodes) == (4, 3)
+    scored = score([outcome(True), outcome(False), outcome(False), outcome(None)], "a")
+    assert scored.success == Measure(pytest.approx(1 / 3), wilson(1, 3), 3)
+    assert scored.reward == scored.success
+    assert (scored.turns.value, scored.turns.n) == (pytest.approx(7 / 3), 3)
+    assert scored.error_rate == Measure(0.25, wilson(1, 4), 4)
+    assert (scored.tasks, scored.episodes) == (4, 3)
 
 
 def test_a_task_weighs_the_same_however_many_of_its_samples_count():
-    found = score([outcome(True, None, None, None), outcome(False, False, False, True)], "a")
-    assert found.success.value == pytest.approx((1 + 0.25) / 2)
-    assert found.error_rate.value == pytest.approx(0.375)
-    assert found.episodes == 5
+    scored = score([outcome(True, None, None, None), outcome(False, False, False, True)], "a")
+    assert scored.success.value == pytest.approx((1 + 0.25) / 2)
+    assert scored.error_rate.value == pytest.approx(0.375)
+    assert scored.episodes == 5
 
 
 def test_where_nothing_counts_there_is_no_success():
-    found = score([outcome(None), outcome(None)], "a")
-    assert found.success is found.reward is found.turns is None
-    assert found.error_rate.value == 1.0
+    scored = score([outcome(None), outcome(None)], "a")
+    assert scored.success is scored.reward is scored.turns is None
+    assert scored.error_rate.value == 1.0
 
 
 def test_passes_leave_out_tasks_with_too_few_episodes():
     outcomes = [outcome(True, False, False, True), outcome(False, False, None, None)]
-    found = passes(outcomes, 4, "a")
-    assert [(k, measure.n) for k, measure in found["pass@k"].items()] == [(1, 2), (2, 2), (4, 1)]
-    assert found["pass@k"][2].value == pytest.approx((5 / 6 + 0) / 2)
-    assert found["pass^k"][2].value == pytest.approx((1 / 6 + 0) / 2)
-    assert found["pass@k"][1].value == found["pass^k"][1].value == pytest.approx(0.25)
+    pass_rates = passes(outcomes, 4, "a")
+    assert [(k, measure.n) for k, measure in pass_rates["pass@k"].items()] == [(1, 2), (2, 2), (4, 1)]
+    assert pass_rates["pass@k"][2].value == pytest.approx((5 / 6 + 0) / 2)
+    assert pass_rates["pass^k"][2].value == pytest.approx((1 / 6 + 0) / 2)
+    assert pass_rates["pass@k"][1].value == pass_rates["pass^k"][1].value == pytest.approx(0.25)
 
 
 def test_the_mean_over_worlds_weighs_them_the_same():
@@ -69,17 +69,17 @@ def test_the_mean_over_worlds_weighs_them_the_same():
         measure = Measure(value, (low, high), tasks)
         return Score(measure, measure, measure, Measure(0.0, (0.0, 0.1), tasks), tasks, tasks)
 
-    found = macro([env(0.2, 0.1, 0.4, 10), env(0.8, 0.7, 0.9, 1000)])
-    assert found.success.value == pytest.approx(0.5)
-    assert found.success.ci95 == pytest.approx((0.5 - sqrt(0.02) / 2, 0.5 + sqrt(0.05) / 2))
-    assert (found.success.n, found.tasks) == (2, 1010)
+    mean = macro([env(0.2, 0.1, 0.4, 10), env(0.8, 0.7, 0.9, 1000)])
+    assert mean.success.value == pytest.approx(0.5)
+    assert mean.success.ci95 == pytest.approx((0.5 - sqrt(0.02) / 2, 0.5 + sqrt(0.05) / 2))
+    assert (mean.success.n, mean.tasks) == (2, 1010)
 
 
 def test_a_mean_over_environments_is_over_all_of_them_or_absent():
-    whole, empty = score([outcome(True), outcome(True)], "a"), score([outcome(None)], "a")
-    found = macro([whole, empty])
-    assert found.success is found.reward is found.turns is None, "100% of one environment is no mean of two"
-    assert (found.error_rate.value, found.error_rate.n, found.tasks) == (0.5, 2, 3)
+    solved, empty = score([outcome(True), outcome(True)], "a"), score([outcome(None)], "a")
+    mean = macro([solved, empty])
+    assert mean.success is mean.reward is mean.turns is None, "100% of one environment is no mean of two"
+    assert (mean.error_rate.value, mean.error_rate.n, mean.tasks) == (0.5, 2, 3)
 
 
 def test_an_outcome_of_episodes():
@@ -95,6 +95,6 @@ def test_an_outcome_of_episodes():
             turns=[turn],
         )
 
-    found = Outcome.of("maze_1", "easy", [episode(Ending.TERMINATED, True), episode(Ending.TIMEOUT, False)])
-    assert (found.success, found.reward, found.turns) == ((True, None), (1.0, None), (1, None))
-    assert (found.env, found.mean, found.counted) == ("maze", 1.0, [True])
+    summary = Outcome.of("maze_1", "easy", [episode(Ending.TERMINATED, True), episode(Ending.TIMEOUT, False)])
+    assert (summary.success, summary.reward, summary.turns) == ((True, None), (1.0, None), (1, None))
+    assert (summary.env, summary.mean, summary.counted) == ("maze", 1.0, [True])

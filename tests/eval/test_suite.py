@@ -30,11 +30,11 @@ def item_file(path, *item_ids):
 def run(tmp_path):
     """The folder of a run with two labels."""
     drawn = {"split": "test", "difficulty": ["length [12]"], "n": 4, "seed": 1, "samples": 1, "role": "test"}
-    whole = {**drawn, "difficulty": None, "n": None}
+    entire = {**drawn, "difficulty": None, "n": None}
     config = {
         "envs": {
-            "counter": {"panels": {"easy": drawn, "all": whole}, "options": {"hurry": True}, "max_turns": 3},
-            "plain": {"panels": {"all": whole}, "options": {}, "max_turns": None},
+            "counter": {"panels": {"easy": drawn, "all": entire}, "options": {"hurry": True}, "max_turns": 3},
+            "plain": {"panels": {"all": entire}, "options": {}, "max_turns": None},
         },
         "rollout": {
             "style": "compact", "action_format": "react", "max_new_tokens": 24, "invalid_limit": 2, "step_seconds": 5.0,

@@ -32,8 +32,8 @@ def episode(item_id="maze_1", began=1e9, reset_s=0.5, turns=(), env="maze"):
 
 def test_spans_say_what_the_times_say():
     (lane,) = lanes([episode(turns=[turn(0.6), turn(1.0)])])
-    found = [(span.kind, round(span.start, 6), round(span.seconds, 6)) for span in lane.spans]
-    assert found == [
+    spans = [(span.kind, round(span.start, 6), round(span.seconds, 6)) for span in lane.spans]
+    assert spans == [
         ("step", 0.0, 0.5), ("wait", 0.5, 0.1), ("generate", 0.6, 0.2), ("parse", 0.8, 0.01), ("step", 0.81, 0.1),
         ("wait", 0.91, 0.09), ("generate", 1.0, 0.2), ("parse", 1.2, 0.01), ("step", 1.21, 0.1),
     ]  # fmt: skip
@@ -42,14 +42,14 @@ def test_spans_say_what_the_times_say():
 
 def test_shares_and_concurrency_agree():
     drawn = lanes([episode(turns=[turn(0.6)]), episode("maze_2", began=1e9 + 0.3, turns=[turn(0.5)])])
-    found = shares(drawn)
-    assert sum(found.values()) == pytest.approx(1)
+    share_of = shares(drawn)
+    assert sum(share_of.values()) == pytest.approx(1)
     total = sum(lane.seconds for lane in drawn)
-    assert found["generate"] == pytest.approx(0.4 / total)
+    assert share_of["generate"] == pytest.approx(0.4 / total)
     slices = concurrency(drawn, 37)
     width = max(lane.end for lane in drawn) / 37
     for number, kind in enumerate(KINDS, start=1):
-        assert sum(row[number] for row in slices) * width == pytest.approx(found[kind] * total)
+        assert sum(row[number] for row in slices) * width == pytest.approx(share_of[kind] * total)
 
 
 seconds = st.floats(0, 10)
@@ -63,9 +63,9 @@ seconds = st.floats(0, 10)
 )  # fmt: skip
 def test_any_times_make_lanes_without_gaps_or_overlaps(times):
     episodes = []
-    for began, reset_s, told in times:
+    for began, reset_s, timed_turns in times:
         at, turns = reset_s, []
-        for pause, model_s, parse_s, env_s in told:
+        for pause, model_s, parse_s, env_s in timed_turns:
             turns.append(turn(at + pause, model_s, parse_s, env_s))
             at += pause + model_s + parse_s + env_s
         episodes.append(episode(began=1e9 + began, reset_s=reset_s, turns=turns))
@@ -94,8 +94,8 @@ def test_the_trace_is_chromes(tmp_path):
     assert names == {"maze", "babyai", "maze_1", "babyai_2"}
     spans = [event for event in events if event["ph"] == "X"]
     assert all({"name", "cat", "ts", "dur", "pid", "tid"} <= event.keys() for event in spans)
-    asked = next(event for event in spans if event["name"] == "generate")
-    assert (asked["ts"], asked["dur"]) == (pytest.approx(600_000), pytest.approx(200_000))
+    generation = next(event for event in spans if event["name"] == "generate")
+    assert (generation["ts"], generation["dur"]) == (pytest.approx(600_000), pytest.approx(200_000))
     assert any(event["ph"] == "C" and event["args"].keys() == set(KINDS) for event in events)
 
 

@@ -23,7 +23,7 @@ def unit(step, stage="grpo", **more):
 
 
 def lines(rows, key, others=()):
-    runs = {"one": rows, **{f"other{n}": own for n, own in enumerate(others)}}
+    runs = {"one": rows, **{f"other{n}": metrics for n, metrics in enumerate(others)}}
     drawn = charts(runs, {label: look(number) for number, label in enumerate(runs)})
     return next((chart.lines for measure, chart in drawn if key in measure.keys), [])
 
@@ -33,10 +33,10 @@ def test_a_line_ends_with_its_stage_and_where_there_is_no_value():
         unit(1, "bc", supervised__grad_norm=4.0), unit(2, "bc", supervised__grad_norm=2.0),
         unit(3, actor__grad_norm=0.5), unit(4), unit(5, actor__grad_norm=float("nan")), unit(6, actor__grad_norm=0.25),
     ]  # fmt: skip
-    found = lines(rows, "actor/grad_norm")
-    assert [(line.x["steps"], line.y) for line in found] == [([1, 2], [4.0, 2.0]), ([3], [0.5]), ([6], [0.25])]
-    assert {line.key for line in found} == {0} and found[0].x["minutes"] == [1.0, 2.0]
-    assert "tokens" not in found[0].x
+    curves = lines(rows, "actor/grad_norm")
+    assert [(line.x["steps"], line.y) for line in curves] == [([1, 2], [4.0, 2.0]), ([3], [0.5]), ([6], [0.25])]
+    assert {line.key for line in curves} == {0} and curves[0].x["minutes"] == [1.0, 2.0]
+    assert "tokens" not in curves[0].x
 
 
 def test_an_evaluation_does_not_break_the_line_of_the_units():
@@ -49,9 +49,9 @@ def test_an_evaluation_does_not_break_the_line_of_the_units():
 
 
 def test_runs_lie_over_each_other():
-    found = lines([unit(1, actor__entropy=2.0)], "actor/entropy", [[unit(1, actor__entropy=1.0)], [unit(1)]])
-    assert [(line.label, line.key, line.y) for line in found] == [("one", 0, [2.0]), ("other0", 1, [1.0])]
-    assert found[0].colour != found[1].colour
+    curves = lines([unit(1, actor__entropy=2.0)], "actor/entropy", [[unit(1, actor__entropy=1.0)], [unit(1)]])
+    assert [(line.label, line.key, line.y) for line in curves] == [("one", 0, [2.0]), ("other0", 1, [1.0])]
+    assert curves[0].colour != curves[1].colour
     assert len({look(number)[:2] for number in range(24)}) == 24
 
 
@@ -116,9 +116,9 @@ def test_a_run_without_a_row_has_a_page(runs):
 
 def test_the_page_of_a_run_shows_the_settings_that_it_made(runs):
     def setting(number, **facts):
-        own = {"name": f"maze-{number}", "settings": {"steps": number % 12, "size": 3}, "born": number}
+        facts_of = {"name": f"maze-{number}", "settings": {"steps": number % 12, "size": 3}, "born": number}
         rest = {"env": "maze-rooms", "parents": [], "episodes": 8, "died": number + 5, "estimate": 0.25}
-        return own | rest | facts
+        return facts_of | rest | facts
 
     newest = setting(99, died=None, estimate=0.5, parents=["writer"])
     individuals = [*map(setting, range(80)), newest, setting(100, episodes=0, died=None)]
@@ -140,9 +140,9 @@ def test_the_page_of_a_run_shows_the_settings_that_it_made(runs):
 @pytest.fixture
 def served(monkeypatch):
     """What ``view`` would serve."""
-    found = []
-    monkeypatch.setattr(view_command, "serve", lambda *arguments: found.append(arguments))
-    return found
+    calls = []
+    monkeypatch.setattr(view_command, "serve", lambda *arguments: calls.append(arguments))
+    return calls
 
 
 def view(*arguments):
@@ -154,8 +154,8 @@ def test_view_shows_a_folder_of_runs_a_glob_or_several(runs, served):
     for places in ([runs], [f"{runs}/*"], [runs / "demo-a", runs / "b*", runs / "demo-b"]):
         code, output = view(*places, "--no-browser")
         assert code == 0, output
-        stores, _, _, said, front = served.pop()
-        assert (list(stores), said) == (["run0"], "4 runs") and '<a href="run0/">demo-a</a>' in front()
+        stores, _, _, title, front = served.pop()
+        assert (list(stores), title) == (["run0"], "4 runs") and '<a href="run0/">demo-a</a>' in front()
     assert view(f"{runs}/demo-*")[0] == 0 and served.pop()[3] == "2 runs"
     assert view(runs / "demo-a")[0] == 0 and served.pop()[3] == "18 episodes"
     assert view(f"{runs}/demo-a/episodes")[0] == 0 and served.pop()[3] == "18 episodes"

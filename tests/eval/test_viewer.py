@@ -40,7 +40,7 @@ def kinds(shown):
 
 
 @pytest.mark.parametrize(
-    ("reply", "action", "wanted"),
+    ("reply", "action", "expected"),
     [
         ("Thought:\nbecause\n\nAction:\ngo left", "go left",
          [("other", "Thought:\n"), ("thought", "because"), ("other", "\n\nAction:\n"), ("action", "go left")]),
@@ -62,35 +62,35 @@ def kinds(shown):
         ("", None, []),
     ],
 )  # fmt: skip
-def test_a_reply_is_cut_into_thought_and_action(reply, action, wanted):
-    assert kinds(turn(reply, action)) == wanted
+def test_a_reply_is_cut_into_thought_and_action(reply, action, expected):
+    assert kinds(turn(reply, action)) == expected
 
 
 def test_tokens_keep_their_log_probabilities_and_their_order():
     pieces = ["Thought", ":\n", "be", "cause", "\n\n", "Action:", "\ngo", " left", "<|im_end|>"]
     read = turn("Thought:\nbecause\n\nAction:\ngo left", pieces=pieces, log_probs=[-0.1 * at for at in range(9)])
-    found = parts(read)
-    assert [(part["kind"], [text for text, _ in part["tokens"]]) for part in found] == [
+    sections = parts(read)
+    assert [(part["kind"], [text for text, _ in part["tokens"]]) for part in sections] == [
         ("other", ["Thought", ":\n"]), ("thought", ["be", "cause"]), ("other", ["\n\n", "Action:"]),
         ("action", ["\ngo", " left"]), ("other", ["<|im_end|>"]),
     ]  # fmt: skip
-    assert [log_prob for part in found for _, log_prob in part["tokens"]] == read.log_probs
+    assert [log_prob for part in sections for _, log_prob in part["tokens"]] == read.log_probs
 
 
 def test_replayed_tokens_have_no_log_probabilities():
-    found = parts(turn("Action: go", pieces=["Action", ":", " go"], calls=0))
-    assert [token for part in found for token in part["tokens"]] == [["Action", None], [":", None], [" go", None]]
+    sections = parts(turn("Action: go", pieces=["Action", ":", " go"], calls=0))
+    assert [token for part in sections for token in part["tokens"]] == [["Action", None], [":", None], [" go", None]]
 
 
 def test_details_of_an_episode():
-    found = detail(made(turns=2, text=HOSTILE))
-    assert [message["role"] for message in found["opening"]] == ["system", "user"]
-    first, last = found["turns"]
+    details = detail(made(turns=2, text=HOSTILE))
+    assert [message["role"] for message in details["opening"]] == ["system", "user"]
+    first, last = details["turns"]
     assert (first["tokens"], first["observation_tokens"], last["observation_tokens"]) == (6, 14, 0)
     assert (first["shown"], last["shown"]) == (True, False)
-    assert found["pictures"] == [] and found["picture"] is None
-    assert json.loads(encode(found))["turns"][0]["observation"] == HOSTILE
-    assert encode(found).isascii()
+    assert details["pictures"] == [] and details["picture"] is None
+    assert json.loads(encode(details))["turns"][0]["observation"] == HOSTILE
+    assert encode(details).isascii()
 
 
 def test_an_observation_that_was_put_before_the_model_is_shown():
@@ -165,8 +165,8 @@ def test_babyais_grid_follows_the_episode(style):
     assert len(pictures) == len(episode.turns) + 1 and None not in pictures
     env = BabyAI(style)
     env._reset_blocking(Task.parse(episode.item_id))
-    for told, picture in zip(episode.turns, pictures[1:], strict=True):
-        env._step_blocking(told.action)
+    for turn, picture in zip(episode.turns, pictures[1:], strict=True):
+        env._step_blocking(turn.action)
         x, y, heading = env.level.pose
         assert f"column {x}, row {y}, faces {('right', 'down', 'left', 'up')[heading]}" in picture.label
 
@@ -203,9 +203,9 @@ def test_without_a_browser_the_viewer_says_so(monkeypatch):
     CHROMIUM.call_blocking(CHROMIUM.give_up())
     monkeypatch.setenv("PATH", "/nowhere")
     monkeypatch.setenv("PLAYWRIGHT_BROWSERS_PATH", "/nowhere")
-    found = detail(replace(made(), env="webarena", item_id="webarena_4"))
-    assert found["pictures"] == [] and found["undrawn"].startswith("there is no Chromium: ")
-    assert "\n" not in found["undrawn"] and detail(made())["undrawn"] is None
+    details = detail(replace(made(), env="webarena", item_id="webarena_4"))
+    assert details["pictures"] == [] and details["undrawn"].startswith("there is no Chromium: ")
+    assert "\n" not in details["undrawn"] and detail(made())["undrawn"] is None
 
 
 @pytest.mark.parametrize("env", ["maze", "of_another_package"])
@@ -232,17 +232,17 @@ def get(viewer, path, **headers):
 
 def test_the_server_searches(viewer, tmp_path, monkeypatch):
     monkeypatch.setenv("AGENTGYM_RL_CACHE", str(tmp_path / "cache"))
-    found = {"step000000": [3], "step000010": [3], "step000020": [3]}
-    assert json.loads(get(viewer, "/api/search?text=say+3")[1]) == found
+    expected = {"step000000": [3], "step000010": [3], "step000020": [3]}
+    assert json.loads(get(viewer, "/api/search?text=say+3")[1]) == expected
     answer, text = get(viewer, "/api/search?text=%21")
     assert answer.status == 400 and text.startswith("there is no word in '!'")
 
 
 def test_the_server_answers(viewer, tmp_path):
     answer, text = get(viewer, "/api/index")
-    found = json.loads(text)
-    assert (found["run"], found["count"]) == ("demo", 18) and found == listing(viewer.stores[""])
-    place = found["columns"]["row"][-1], found["values"]["file"][found["columns"]["file"][-1]]
+    index = json.loads(text)
+    assert (index["run"], index["count"]) == ("demo", 18) and index == listing(viewer.stores[""])
+    place = index["columns"]["row"][-1], index["values"]["file"][index["columns"]["file"][-1]]
     answer, text = get(viewer, f"/api/episode?file={place[1]}&row={place[0]}")
     assert json.loads(text)["turns"][0]["observation"] == HOSTILE
     assert "default-src 'none'" in answer.headers["Content-Security-Policy"]
@@ -263,8 +263,8 @@ def test_the_list_says_why_a_run_learns_nothing(viewer, tmp_path):
 
 def test_goals_of_tasks(viewer):
     text = get(viewer, "/api/goals?task=textcraft_3&task=babyai_1&task=hostile_7&task=x")[1]
-    found = json.loads(text)
-    assert found.keys() == {"textcraft_3", "babyai_1"} and found["textcraft_3"].startswith("craft ")
+    goals = json.loads(text)
+    assert goals.keys() == {"textcraft_3", "babyai_1"} and goals["textcraft_3"].startswith("craft ")
 
 
 def post(viewer, body, query="file=step000000&row=1", **headers):
@@ -279,9 +279,9 @@ def test_a_note_is_kept_beside_the_run(viewer, tmp_path):
     before = sorted(path.name for path in (tmp_path / "demo").rglob("*"))
     note = {"note": " odd ", "tags": ["b", "a ", "", "b"]}
     assert post(viewer, json.dumps(note))[0] == 200
-    kept = {"step000000/1": {"note": "odd", "tags": ["b", "a"]}}
-    assert json.loads((tmp_path / "demo.notes.json").read_text()) == kept
-    assert json.loads(get(viewer, "/api/index")[1])["notes"] == kept
+    notes = {"step000000/1": {"note": "odd", "tags": ["b", "a"]}}
+    assert json.loads((tmp_path / "demo.notes.json").read_text()) == notes
+    assert json.loads(get(viewer, "/api/index")[1])["notes"] == notes
     assert sorted(path.name for path in (tmp_path / "demo").rglob("*")) == before, "a reader leaves the run alone"
 
 

@@ -40,7 +40,7 @@ def test_the_report_has_a_plot_for_every_metric(folders):
     assert (report.project, report.entity, report.title) == ("project", "team", "grpo: 2 runs")
     grids = [block for block in report.blocks if hasattr(block, "panels")]
     plotted = [panel.y for grid in grids for panel in grid.panels if hasattr(panel, "y")]
-    names = [[getattr(metric, "name", metric) for metric in own] for own in plotted]
+    names = [[getattr(metric, "name", metric) for metric in metrics] for metrics in plotted]
     assert names == [["val/new/toy/success"], ["env/toy/success"], ["env/toy/share"], ["env/toy/max_turns"]]
     assert [panel.table_name for panel in grids[-1].panels] == ["val/new/toy/episodes"]
     assert all(grid.runsets[0].groupby == ["Group", "JobType"] for grid in grids)

@@ -16,8 +16,8 @@ from agentgym_rl.eval import watching
 
 
 def unit(step, stage, number, units, **metrics):
-    own = {f"stage/{stage}": number, "run/units": units, "run/episodes": 16 * number, "run/wall_s": 10.0 * number}
-    return {"step": step, **own, **metrics}
+    position = {f"stage/{stage}": number, "run/units": units, "run/episodes": 16 * number, "run/wall_s": 10.0 * number}
+    return {"step": step, **position, **metrics}
 
 
 ROWS = [
@@ -92,10 +92,10 @@ def test_errors_are_counted_by_kind_over_the_run(run):
 
 
 def test_json_for_a_machine(run):
-    found = json.loads(CliRunner().invoke(app, ["watch", str(run), "--json"]).stdout)
-    assert (found["stage"], found["unit"], found["units"], found["left_s"]) == ("grpo", 2, 4, 20.0)
-    assert {"environment": "toy", "episodes_of": "new", "values": [0.1, 1.0]} in found["success"]
-    assert found["process"] is None and not found["finished"]
+    progress = json.loads(CliRunner().invoke(app, ["watch", str(run), "--json"]).stdout)
+    assert (progress["stage"], progress["unit"], progress["units"], progress["left_s"]) == ("grpo", 2, 4, 20.0)
+    assert {"environment": "toy", "episodes_of": "new", "values": [0.1, 1.0]} in progress["success"]
+    assert progress["process"] is None and not progress["finished"]
 
 
 def test_the_command(run, tmp_path):
@@ -128,8 +128,8 @@ def test_a_run_that_is_starting_has_no_metrics_yet(tmp_path):
     with locked(tmp_path):
         shown = CliRunner().invoke(app, ["watch", str(tmp_path), "--once"]).output
         assert f"process {os.getpid()}" in shown and "no row yet, for 0:0" in shown
-        found = json.loads(CliRunner().invoke(app, ["watch", str(tmp_path), "--json"]).stdout)
-        assert found["stage"] is None and f"process {os.getpid()}" in found["process"]
+        progress = json.loads(CliRunner().invoke(app, ["watch", str(tmp_path), "--json"]).stdout)
+        assert progress["stage"] is None and f"process {os.getpid()}" in progress["process"]
 
 
 def test_it_waits_for_a_run_that_is_not_there_yet(run, tmp_path, monkeypatch):
