@@ -183,8 +183,8 @@ def _check_panels(runs: Sequence[Run]) -> None:
 
 
 def _rank(stage: str) -> tuple[int, str]:
-    known = {"untrained": 0, "bc": 1, "control": 3}
-    return known.get(stage, 2), stage
+    ranks = {"untrained": 0, "bc": 1, "control": 3}
+    return ranks.get(stage, 2), stage
 
 
 def _distinct(rows: Sequence[Mapping[str, Any]], keys: Sequence[str]) -> int:

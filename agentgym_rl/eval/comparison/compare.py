@@ -204,7 +204,7 @@ def _over_tasks(mine: Estimate | None, theirs: Estimate | None) -> Estimate | No
 
 def _reference(runs: Sequence[Run]) -> dict[str, dict[tuple[str, str], float]]:
     """The same in all runs, whose panels have the same tasks."""
-    known: dict[str, dict[tuple[str, str], float]] = {}
+    references: dict[str, dict[tuple[str, str], float]] = {}
     for run in runs:
         for policy, panels in run.reference.items():
             scores = {
@@ -213,8 +213,8 @@ def _reference(runs: Sequence[Run]) -> dict[str, dict[tuple[str, str], float]]:
                 for env, score in by_env.items()
                 if score["n"]
             }
-            known.setdefault(policy, {}).update(scores)
-    return known
+            references.setdefault(policy, {}).update(scores)
+    return references
 
 
 def _weighted(scores: Mapping[tuple[str, str], float], column: Column) -> float | None:
@@ -256,8 +256,10 @@ def _panels(run: Run, stage: str, column: Column, decoding: str) -> Panels | Non
 
 def _by_seed(runs: Sequence[tuple[int, Panels | None]]) -> dict[int, Panels]:
     """Mean of each seed's runs; a seed without any is left out."""
-    known = [(seed, panels) for seed, panels in runs if panels is not None]
-    return {seed: mean_of([panels for run_seed, panels in known if run_seed == seed]) for seed in sorted(dict(known))}
+    measured = [(seed, panels) for seed, panels in runs if panels is not None]
+    return {
+        seed: mean_of([panels for run_seed, panels in measured if run_seed == seed]) for seed in sorted(dict(measured))
+    }
 
 
 def _successes(arm: Arm, column: Column, decoding: str) -> dict[int, Panels]:
@@ -277,8 +279,8 @@ def success(arm: Arm, column: Column, decoding: str) -> Estimate | None:
     if len(column.parts) > 1:
         return Estimate(centre, None, "nothing", values)
     (env, label, _), seed = column.parts[0], next(iter(values))
-    known = [run for run in arm.runs if run.seed == seed and _panels(run, arm.stage, column, decoding) is not None]
-    bounds = [run.stages[arm.stage]["panels"][label][env][decoding]["ci95"] for run in known]
+    measured = [run for run in arm.runs if run.seed == seed and _panels(run, arm.stage, column, decoding) is not None]
+    bounds = [run.stages[arm.stage]["panels"][label][env][decoding]["ci95"] for run in measured]
     low, high = map(mean, zip(*bounds, strict=True))  # of several runs at least as wide as that of their mean
     return Estimate(centre, (low, high), "tasks", values)
 
@@ -330,14 +332,14 @@ def _cost(arm: Arm, columns: Sequence[Column], decoding: str) -> Cost:
     minutes = [run.stages[arm.stage]["wall_s"] / 60 for run in arm.ended]
 
     def spent(name: str) -> float | None:
-        known = [facts[name] for run in arm.ended if name in (facts := run.stages[arm.stage])]
-        return mean(known) if len(known) == len(arm.ended) else None
+        amounts = [facts[name] for run in arm.ended if name in (facts := run.stages[arm.stage])]
+        return mean(amounts) if len(amounts) == len(arm.ended) else None
 
     def rate(column: Column, spent: Sequence[float]) -> float | None:
         gains = [_gain(run, arm.stage, stage_before(run, arm.stage), column, decoding) for run in arm.ended]
-        known = [(gain, amount) for gain, amount in zip(gains, spent, strict=True) if gain is not None]
-        cost = sum(amount for _, amount in known)
-        return sum(value(gain) for gain, _ in known) / cost if cost else None
+        pairs = [(gain, amount) for gain, amount in zip(gains, spent, strict=True) if gain is not None]
+        cost = sum(amount for _, amount in pairs)
+        return sum(value(gain) for gain, _ in pairs) / cost if cost else None
 
     return Cost(
         episodes=mean(episodes),

@@ -139,12 +139,12 @@ def curve(arm: Arm, key: str) -> Curve | None:
     if not steps:
         return None
     at = [[points[step] for points in by_run] for step in steps]
-    known = [axis for axis in AXES if all(axis in x for points in at for _, x in points)]
+    axes = [axis for axis in AXES if all(axis in x for points in at for _, x in points)]
     values = [[value for value, _ in points] for points in at]
     missing = {step for run in arm.runs for step in _missing(run, arm.stage, key)}
     joined = pairwise(steps)
     return Curve(
-        x={axis: tuple(mean(x[axis] for _, x in points) for points in at) for axis in known},
+        x={axis: tuple(mean(x[axis] for _, x in points) for points in at) for axis in axes},
         mean=tuple(map(mean, values)),
         low=tuple(map(min, values)),
         high=tuple(map(max, values)),

@@ -212,7 +212,7 @@ def _tokens(comparison: Comparison) -> dict[str, float]:
     """Tokens of the training episodes of each arm all of whose runs know them; mean over runs."""
     spent = {}
     for arm in online(comparison):
-        known = [max(run.tokens.values()) for run in arm.runs if run.tokens]
-        if len(known) == len(arm.runs):
-            spent[arm.label] = mean(known)
+        tokens = [max(run.tokens.values()) for run in arm.runs if run.tokens]
+        if len(tokens) == len(arm.runs):
+            spent[arm.label] = mean(tokens)
     return spent

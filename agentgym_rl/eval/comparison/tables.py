@@ -142,11 +142,11 @@ def cell_text(cell: Estimate | None, seeds: Sequence[int]) -> str:
     if cell.interval is not None:
         low, high = cell.interval
         shown += f" [{100 * low:.0f}, {100 * high:.0f}]"
-    known = len(cell.by_seed)
+    measured = len(cell.by_seed)
     return (
         shown
         + ("†" if cell.over == "tasks" else "")
-        + (f" {known} of {len(seeds)} seeds" if known < len(seeds) else "")
+        + (f" {measured} of {len(seeds)} seeds" if measured < len(seeds) else "")
     )
 
 

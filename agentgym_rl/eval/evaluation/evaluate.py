@@ -87,9 +87,9 @@ def _earlier(plan: Plan, folder: Path) -> Result | None:
     if not (folder / result.NAME).is_file():
         return None
     earlier = result.read(folder)
-    asked = plan.to_dict()
-    if earlier.plan != asked:
-        changed = [key for key in asked if earlier.plan.get(key) != asked[key]]
+    planned = plan.to_dict()
+    if earlier.plan != planned:
+        changed = [key for key in planned if earlier.plan.get(key) != planned[key]]
         raise ValueError(
             f"{folder} holds the result of an evaluation with another {' and '.join(changed)}; choose another out="
         )
@@ -102,9 +102,9 @@ def _take_over(journal: Journal, policy: Policy, folder: Path, earlier: Result |
     if earlier is not None:
         for episode in episode_store.read(folder / EPISODES):
             journal.entries.setdefault(f"{episode.item_id} {episode.tags['sample']}", Entry(episode))
-    known = [entry.facts["so_far"] for entry in journal.entries.values() if "so_far" in entry.facts]
+    recorded = [entry.facts["so_far"] for entry in journal.entries.values() if "so_far" in entry.facts]
     names = ("seconds", "calls", "prompt_tokens", "completion_tokens")
-    seconds, *used = max(known, default=[cost[name] for name in names if name in cost] or [0.0])
+    seconds, *used = max(recorded, default=[cost[name] for name in names if name in cost] or [0.0])
     if policy.usage is not None and used:
         policy.usage.calls, policy.usage.prompt_tokens, policy.usage.completion_tokens = map(int, used)
     return float(seconds)

@@ -44,9 +44,9 @@ class Rules:
     def of_run(cls, config: Mapping[str, Any]) -> Rules:
         """The rules of a run, from its whole configuration (``config.yaml``)."""
         envs, rollout, model = config["envs"], config["rollout"], config["model"]
-        known = {setting.name for setting in fields(RolloutSettings)}
+        names = {setting.name for setting in fields(RolloutSettings)}
         return cls(
-            settings=RolloutSettings.from_mapping({key: rollout[key] for key in known if key in rollout}),
+            settings=RolloutSettings.from_mapping({key: rollout[key] for key in names if key in rollout}),
             max_turns={name: env["max_turns"] for name, env in envs.items() if env["max_turns"] is not None},
             options={name: env["options"] for name, env in envs.items() if env["options"]},
             prompt_tokens=model["prompt_tokens"],

@@ -89,7 +89,7 @@ def score(outcomes: Sequence[Outcome], seed: str) -> Score:
     def mean_of(
         by_task: Iterable[Sequence[float | None]], interval: Callable[[Sequence[float], str], Interval] = share_interval
     ) -> Measure | None:
-        values = [fmean(known) for scores in by_task if (known := [value for value in scores if value is not None])]
+        values = [fmean(counted) for scores in by_task if (counted := [value for value in scores if value is not None])]
         return Measure(fmean(values), interval(values, seed), len(values)) if values else None
 
     errors = mean_of([success is None for success in outcome.success] for outcome in outcomes)
@@ -113,15 +113,16 @@ def macro(scores: Sequence[Score]) -> Score:
     """
 
     def mean_of(measures: Sequence[Measure | None]) -> Measure | None:
-        known = [measure for measure in measures if measure is not None]
-        if len(known) < len(scores):
+        present = [measure for measure in measures if measure is not None]
+        if len(present) < len(scores):
             return None
-        value = fmean(measure_of_env.value for measure_of_env in known)
+        value = fmean(measure_of_env.value for measure_of_env in present)
         low, high = (
-            sqrt(sum((measure_of_env.value - measure_of_env.ci95[side]) ** 2 for measure_of_env in known)) / len(known)
+            sqrt(sum((measure_of_env.value - measure_of_env.ci95[side]) ** 2 for measure_of_env in present))
+            / len(present)
             for side in (0, 1)
         )
-        return Measure(value, (value - low, value + high), len(known))
+        return Measure(value, (value - low, value + high), len(present))
 
     errors = mean_of([score.error_rate for score in scores])
     assert errors is not None, "a mean needs environments"

@@ -72,8 +72,8 @@ class Asking:
             try:
                 return read(answer)
             except Unreadable as error:
-                said: list[Message] = [{"role": "assistant", "content": answer}] if answer else []
-                messages = [*messages[:1], *said, user(again.format(fault=error))]
+                answered: list[Message] = [{"role": "assistant", "content": answer}] if answer else []
+                messages = [*messages[:1], *answered, user(again.format(fault=error))]
         self.counts["unreadable"] += 1
         return None
 

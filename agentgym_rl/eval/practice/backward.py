@@ -86,12 +86,12 @@ class Idea:
 def made(episode: Episode, env: Explorable) -> list[Made]:
     """The calls of an episode that were carried out, in order, without what ended it."""
     turns = episode.turns[:-1] if episode.ending is Ending.TERMINATED else episode.turns
-    found = []
+    calls = []
     for turn in turns:
         if turn.action is not None and not turn.invalid and (call := env.call(turn.action)):
             result = wording.result_in(turn.observation, env.style)
-            found.append(Made(*call, turn.action, turn.observation, result))
-    return found
+            calls.append(Made(*call, turn.action, turn.observation, result))
+    return calls
 
 
 def question(calls: Sequence[Made], tools: Sequence[Tool], most: int, once: bool = False) -> str:
@@ -100,8 +100,8 @@ def question(calls: Sequence[Made], tools: Sequence[Tool], most: int, once: bool
     Args:
         once: see :attr:`agentgym_rl.envs.explorable.Explorable.by_one_call`.
     """
-    asked = WORDING.backward.format(tools=_described(tools), calls=_listed(calls), most=most)
-    return asked + WORDING.once if once else asked
+    text = WORDING.backward.format(tools=_described(tools), calls=_listed(calls), most=most)
+    return text + WORDING.once if once else text
 
 
 def judgement(idea: Idea, calls: Sequence[Made], tools: Sequence[Tool]) -> str:
@@ -132,10 +132,10 @@ def read_judgement(answer: str) -> bool:
     Raises:
         Unreadable: it does not say.
     """
-    found = json_in(answer, "{", "}", "object")
-    if not isinstance(found.get("exact"), bool):
+    judgement = json_in(answer, "{", "}", "object")
+    if not isinstance(judgement.get("exact"), bool):
         raise Unreadable('there is no "exact" that is true or false')
-    return bool(found["exact"])
+    return bool(judgement["exact"])
 
 
 def fault(idea: Idea, names: Collection[str], once: bool = False) -> str:
@@ -157,20 +157,20 @@ def fault(idea: Idea, names: Collection[str], once: bool = False) -> str:
 
 
 def _idea(item: Any, count: int) -> Idea:
-    said = str(item)[:80]
+    shown = str(item)[:80]
     if not isinstance(item, dict) or ("answer" in item) == ("state" in item):
-        raise Unreadable(f"{said} is no object with either answer or state")
+        raise Unreadable(f"{shown} is no object with either answer or state")
     instruction, calls, state = item.get("instruction"), item.get("calls"), item.get("state")
     if not isinstance(instruction, str) or not instruction.strip():
-        raise Unreadable(f"{said} has no instruction")
+        raise Unreadable(f"{shown} has no instruction")
     if not isinstance(calls, list) or not calls or not all(_number(call, count) for call in calls):
-        raise Unreadable(f"{said} has calls other than some of 1 to {count}")
+        raise Unreadable(f"{shown} has calls other than some of 1 to {count}")
     if calls != sorted(set(calls)):
-        raise Unreadable(f"{said} has its calls in another order")
+        raise Unreadable(f"{shown} has its calls in another order")
     if "state" in item and not (_number(state, count) and state > calls[-1]):
-        raise Unreadable(f"{said} has no state that is the number of a later call")
+        raise Unreadable(f"{shown} has no state that is the number of a later call")
     if "answer" in item and not _is_answer(item["answer"]):
-        raise Unreadable(f"{said} has an answer that is no text, number or list of them")
+        raise Unreadable(f"{shown} has an answer that is no text, number or list of them")
     return Idea(" ".join(instruction.split()), tuple(calls), item.get("answer"), state)
 
 
@@ -197,8 +197,8 @@ def _tells(instruction: str, answer: Any) -> bool:
     """Whether a text has all words of an answer; yes and no are in no text."""
     if isinstance(answer, bool):
         return False
-    said = words(instruction)
-    return all(words(str(item)) <= said for item in (answer if isinstance(answer, list) else [answer]))
+    in_instruction = words(instruction)
+    return all(words(str(item)) <= in_instruction for item in (answer if isinstance(answer, list) else [answer]))
 
 
 def _described(tools: Sequence[Tool]) -> str:

@@ -91,14 +91,14 @@ class Explorer:
             ValueError: a model refused, ``max_cost`` is spent, or the journal beside the file has other settings.
             EnvError: too few episodes count, or a model does not answer any more.
         """
-        asked, spending = self.exploration, Spending((self.policy, self.writer))
-        with Journal.beside(self.out, asked.to_dict()) as self._journal, TemporaryDirectory() as folder:
+        exploration, spending = self.exploration, Spending((self.policy, self.writer))
+        with Journal.beside(self.out, exploration.to_dict()) as self._journal, TemporaryDirectory() as folder:
             spending.restore(self._journal)
             self._spending, self._found, self._host = spending, Explored(), LocalHost()
             self._folder, self._files = Path(folder), itertools.count()
-            self._known = {mark for task in asked.given for mark in _marks(task.instruction, task.calls)}
+            self._known = {mark for task in exploration.given for mark in _marks(task.instruction, task.calls)}
             self._asking = Asking(
-                writer=self.writer, journal=self._journal, seed=f"{asked.seed}", concurrency=self.concurrency,
+                writer=self.writer, journal=self._journal, seed=f"{exploration.seed}", concurrency=self.concurrency,
                 used=spending.used, counts=self._found.counts,
             )  # fmt: skip
             try:
@@ -109,22 +109,22 @@ class Explorer:
                 await self._host.close()
         if not self._found.lines:
             raise NothingFound(self._why)
-        del self._found.lines[asked.tasks :]
+        del self._found.lines[exploration.tasks :]
         write_jsonl(self.out, self._found.lines)
         self._journal.delete()
         return self._found
 
     @property
     def _goes_on(self) -> bool:
-        asked, found = self.exploration, self._found
-        unfinished = len(found.lines) < asked.tasks and found.counts["rollouts"] < asked.rollouts
+        exploration, found = self.exploration, self._found
+        unfinished = len(found.lines) < exploration.tasks and found.counts["rollouts"] < exploration.rollouts
         return unfinished and found.flat < FLAT_ROUNDS
 
     async def _round(self) -> None:
         """Some episodes, and the tasks that come of them."""
-        asked, found = self.exploration, self._found
+        exploration, found = self.exploration, self._found
         first, before = found.counts["rollouts"], len(found.lines)
-        rollouts = range(first, min(first + ROUND, asked.rollouts))
+        rollouts = range(first, min(first + ROUND, exploration.rollouts))
         episodes = await self._episodes(rollouts)
         found.counts["rollouts"] += len(rollouts)
         found.uses.update(call.name for _, calls in episodes for call in calls)
@@ -136,24 +136,24 @@ class Explorer:
         for at, (candidate, line) in enumerate(stood):
             if exact[at] and self._new(candidate):
                 self._known |= candidate.marks
-                found.lines.append({**line, "split": asked.split(candidate.rollout)})
+                found.lines.append({**line, "split": exploration.split(candidate.rollout)})
                 found.tools.append(frozenset(call.name for call in candidate.idea.of(candidate.calls)))
         found.flat = 0 if len(found.lines) > before else found.flat + 1
 
     def _curious(self, rollout: int) -> dict[str, Any]:
         """The task of an episode: to begin with a tool, and to do something new."""
-        asked, found, world = self.exploration, self._found, self.world
+        exploration, found, world = self.exploration, self._found, self.world
         tools = sorted((tool.name for tool in world.probes), key=lambda name: found.uses[name])
-        tool, split = tools[rollout % ROUND % len(tools)], asked.split(rollout)
+        tool, split = tools[rollout % ROUND % len(tools)], exploration.split(rollout)
         near = [
             line["instruction"]
             for line, used in zip(found.lines, found.tools, strict=True)
             if line["split"] == split and tool in used
         ]
-        done = WORDING.done.format(instructions=" | ".join(near[-TOLD:])) if near else ""
-        instruction = (WORDING.curious_once if world.by_one_call else WORDING.curious).format(tool=tool) + done
+        others = WORDING.done.format(instructions=" | ".join(near[-TOLD:])) if near else ""
+        instruction = (WORDING.curious_once if world.by_one_call else WORDING.curious).format(tool=tool) + others
         line = world.line(Found(instruction=instruction))
-        return {"instruction": instruction, **line, **asked.begins(rollout, world.starts)}
+        return {"instruction": instruction, **line, **exploration.begins(rollout, world.starts)}
 
     def _options(self, lines: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
         """Those of sessions whose tasks are these lines."""
@@ -168,15 +168,15 @@ class Explorer:
 
     async def _episodes(self, rollouts: range) -> list[tuple[int, list[Made]]]:
         """Number and calls of each episode that counts and made some."""
-        asked, first = self.exploration, rollouts.start
+        exploration, first = self.exploration, rollouts.start
         options = self._options(map(self._curious, rollouts))
-        jobs = [Job(Task(asked.env, rollout - first), rollout) for rollout in rollouts]
+        jobs = [Job(Task(exploration.env, rollout - first), rollout) for rollout in rollouts]
         entries = await run_jobs(
-            jobs, episodes_of(self.policy, asked.rules.of_env, used=self._spending.used), self._host,
+            jobs, episodes_of(self.policy, exploration.rules.of_env, used=self._spending.used), self._host,
             lambda _: options, journal=self._journal, concurrency=self.concurrency, patience=PATIENCE,
             progress=lambda done, total: self.progress("episodes", first + done, first + total),
         )  # fmt: skip
-        failures(entries, asked.min_counted, self._journal)
+        failures(entries, exploration.min_counted, self._journal)
         made = [
             (job.sample, backward.made(entry.episode, self.world))
             for job, entry in zip(jobs, entries, strict=True)
@@ -196,13 +196,13 @@ class Explorer:
 
     def _passes(self, candidate: Candidate) -> bool:
         """Whether nothing speaks against a task before it is done again."""
-        asked, counts, said = self.exploration, self._found.counts, candidate.idea.instruction
+        exploration, counts, instruction = self.exploration, self._found.counts, candidate.idea.instruction
         counts["ideas"] += 1
-        fault = "too many" if candidate.number >= asked.ideas else ""
+        fault = "too many" if candidate.number >= exploration.ideas else ""
         fault = fault or backward.fault(
             candidate.idea, [tool.name for tool in self.world.probes], self.world.by_one_call
         )
-        if not fault and (asked.giveaways.of_goal(said) or asked.giveaways.of_answer(said)):
+        if not fault and (exploration.giveaways.of_goal(instruction) or exploration.giveaways.of_answer(instruction)):
             fault = "of a task that there is"
         if fault:
             counts[fault] += 1
@@ -216,8 +216,8 @@ class Explorer:
 
     async def _again(self, candidate: Candidate) -> dict[str, Any] | None:
         """The line of a task, where it can be done again."""
-        kept = self._journal.entries.get(f"replay {candidate.key}")
-        facts = kept.facts if kept else await self._replayed(candidate, self.exploration.rules.settings.retries)
+        entry = self._journal.entries.get(f"replay {candidate.key}")
+        facts = entry.facts if entry else await self._replayed(candidate, self.exploration.rules.settings.retries)
         line: dict[str, Any] | None = facts["line"]
         if line is None:
             self._found.counts[facts["fault"]] += 1
@@ -225,10 +225,10 @@ class Explorer:
 
     async def _replayed(self, candidate: Candidate, retries: int) -> dict[str, Any]:
         """The line, or why there is none; kept unless the environment failed."""
-        asked = self.exploration
+        exploration = self.exploration
         replay = Replay(
-            world=self.world, open=self._open, begins=asked.begins(candidate.rollout, self.world.starts),
-            calls=candidate.calls, settings=asked.rules.of_env(asked.env),
+            world=self.world, open=self._open, begins=exploration.begins(candidate.rollout, self.world.starts),
+            calls=candidate.calls, settings=exploration.rules.of_env(exploration.env),
         )  # fmt: skip
         try:
             facts: dict[str, Any] = {"line": await replay.line(candidate.idea), "fault": ""}
@@ -250,14 +250,14 @@ class Explorer:
 
     async def _each(self, what: str, items: Sequence[T], work: Callable[[T], Awaitable[R]]) -> list[R]:
         """The work on each item, in order; so much at once."""
-        free, done = asyncio.Semaphore(self.concurrency), 0
+        free, finished = asyncio.Semaphore(self.concurrency), 0
 
         async def limited(item: T) -> R:
-            nonlocal done
+            nonlocal finished
             async with free:
                 result = await work(item)
-            done += 1
-            self.progress(what, done, len(items))
+            finished += 1
+            self.progress(what, finished, len(items))
             return result
 
         return await gathered(limited(item) for item in items)

@@ -34,10 +34,10 @@ class Giveaways:
     @classmethod
     def of_solutions(cls, tasks: Iterable[tuple[str, Sequence[str]]]) -> Giveaways:
         """Those of goals, each with the commands of its oracle; none where there is no oracle."""
-        known = [(goal, tuple(solution)) for goal, solution in tasks]
-        goals = {words(goal) for goal, _ in known}
+        pairs = [(goal, tuple(solution)) for goal, solution in tasks]
+        goals = {words(goal) for goal, _ in pairs}
         letters = Counter(map(_letters, goals))
-        solutions = {solution for _, solution in known if solution}
+        solutions = {solution for _, solution in pairs if solution}
         used = Counter(word for solution in solutions for word in {word for line in solution for word in words(line)})
         answers = {
             frozenset(word for word in words(solution[-1]) if used[word] == 1 and len(word) >= SHORTEST)
@@ -48,13 +48,13 @@ class Giveaways:
 
     def of_goal(self, sentence: str) -> bool:
         """Whether it has all words of a task's goal."""
-        said = words(sentence)
-        return any(goal <= said for goal in self.goals)
+        in_sentence = words(sentence)
+        return any(goal <= in_sentence for goal in self.goals)
 
     def of_answer(self, sentence: str) -> bool:
         """Whether it has all words that are the answer of one task alone."""
-        said = words(sentence)
-        return any(answer <= said for answer in self.answers)
+        in_sentence = words(sentence)
+        return any(answer <= in_sentence for answer in self.answers)
 
 
 def words(text: str) -> frozenset[str]:
@@ -62,8 +62,8 @@ def words(text: str) -> frozenset[str]:
     return frozenset(_WORD.findall(_SPELT.sub(r"\1", text.casefold())))
 
 
-def _letters(found: frozenset[str]) -> frozenset[str]:
-    return frozenset(word for word in found if word.isalpha())
+def _letters(tokens: frozenset[str]) -> frozenset[str]:
+    return frozenset(word for word in tokens if word.isalpha())
 
 
 def solution_of(env: TextEnv, task: Task) -> tuple[str, ...]:

@@ -197,8 +197,8 @@ class Learner:
         episode_store.write(self.folder / "episodes" / f"step{number:06d}.parquet", episodes)
         learned.solved.append(sum(episode.success for episode in episodes) / len(episodes))
         for env in course.suite.envs:
-            own = [episode.success for episode in episodes if episode.env == env]
-            playbook.observe(env, sum(own), len(own))
+            successes = [episode.success for episode in episodes if episode.env == env]
+            playbook.observe(env, sum(successes), len(successes))
         return list(groups.values())
 
     async def _lessons(
@@ -215,16 +215,16 @@ class Learner:
         counts["groups"] += len(groups)
         counts["mixed"] += len(mixed)
         learned.flat = 0 if mixed else learned.flat + 1
-        had, done = {env: playbook.listed(env) for env in course.suite.envs}, 0
+        had, finished = {env: playbook.listed(env) for env in course.suite.envs}, 0
 
-        async def asked(group: Sequence[Episode]) -> str:
-            nonlocal done
+        async def lessons_of(group: Sequence[Episode]) -> str:
+            nonlocal finished
             lessons = await questions.lessons(group, had[group[0].env])
-            done += 1
-            self.progress(f"step {number}: groups", done, len(mixed))
+            finished += 1
+            self.progress(f"step {number}: groups", finished, len(mixed))
             return lessons
 
-        for group, new in zip(mixed, await gathered(asked(group) for group in mixed), strict=True):
+        for group, new in zip(mixed, await gathered(lessons_of(group) for group in mixed), strict=True):
             if new:
                 env, task = group[0].env, group[0].item_id
                 operations = await questions.operations(env, task, playbook.listed(env), new)

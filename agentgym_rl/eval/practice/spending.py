@@ -26,9 +26,9 @@ class Spending:
 
     def restore(self, journal: Journal) -> None:
         """Count what was used before a stop."""
-        known = [entry.facts["used"] for entry in journal.entries.values() if "used" in entry.facts]
+        recorded = [entry.facts["used"] for entry in journal.entries.values() if "used" in entry.facts]
         for at, model in enumerate(self.models):
-            if known and model.usage is not None:
-                found = max(used[at] for used in known)
-                if found[0] > model.usage.calls:
-                    model.usage.calls, model.usage.prompt_tokens, model.usage.completion_tokens = found
+            if recorded and model.usage is not None:
+                used_most = max(used[at] for used in recorded)
+                if used_most[0] > model.usage.calls:
+                    model.usage.calls, model.usage.prompt_tokens, model.usage.completion_tokens = used_most

@@ -83,8 +83,8 @@ def read(answer: str) -> list[Operation]:
     Raises:
         Unreadable: there is no JSON list of such objects; says why.
     """
-    found = json_in(answer, "[", "]", "list")
-    return [operation for item in found if (operation := _operation(item)) is not None]
+    items = json_in(answer, "[", "]", "list")
+    return [operation for item in items if (operation := _operation(item)) is not None]
 
 
 def _operation(item: Any) -> Operation | None:
