@@ -116,18 +116,18 @@ class Explorer:
 
     @property
     def _goes_on(self) -> bool:
-        exploration, found = self.exploration, self._found
-        unfinished = len(found.lines) < exploration.tasks and found.counts["rollouts"] < exploration.rollouts
-        return unfinished and found.flat < FLAT_ROUNDS
+        exploration, explored = self.exploration, self._found
+        unfinished = len(explored.lines) < exploration.tasks and explored.counts["rollouts"] < exploration.rollouts
+        return unfinished and explored.flat < FLAT_ROUNDS
 
     async def _round(self) -> None:
         """Some episodes, and the tasks that come of them."""
-        exploration, found = self.exploration, self._found
-        first, before = found.counts["rollouts"], len(found.lines)
+        exploration, explored = self.exploration, self._found
+        first, before = explored.counts["rollouts"], len(explored.lines)
         rollouts = range(first, min(first + ROUND, exploration.rollouts))
         episodes = await self._episodes(rollouts)
-        found.counts["rollouts"] += len(rollouts)
-        found.uses.update(call.name for _, calls in episodes for call in calls)
+        explored.counts["rollouts"] += len(rollouts)
+        explored.uses.update(call.name for _, calls in episodes for call in calls)
         written = await self._each("episodes read", episodes, self._written)
         candidates = [each for ideas in written for each in ideas if self._passes(each)]
         lines = await self._each("tasks done again", candidates, self._again)
@@ -136,18 +136,18 @@ class Explorer:
         for at, (candidate, line) in enumerate(stood):
             if exact[at] and self._new(candidate):
                 self._known |= candidate.marks
-                found.lines.append({**line, "split": exploration.split(candidate.rollout)})
-                found.tools.append(frozenset(call.name for call in candidate.idea.of(candidate.calls)))
-        found.flat = 0 if len(found.lines) > before else found.flat + 1
+                explored.lines.append({**line, "split": exploration.split(candidate.rollout)})
+                explored.tools.append(frozenset(call.name for call in candidate.idea.of(candidate.calls)))
+        explored.flat = 0 if len(explored.lines) > before else explored.flat + 1
 
     def _curious(self, rollout: int) -> dict[str, Any]:
         """The task of an episode: to begin with a tool, and to do something new."""
-        exploration, found, world = self.exploration, self._found, self.world
-        tools = sorted((tool.name for tool in world.probes), key=lambda name: found.uses[name])
+        exploration, explored, world = self.exploration, self._found, self.world
+        tools = sorted((tool.name for tool in world.probes), key=lambda name: explored.uses[name])
         tool, split = tools[rollout % ROUND % len(tools)], exploration.split(rollout)
         near = [
             line["instruction"]
-            for line, used in zip(found.lines, found.tools, strict=True)
+            for line, used in zip(explored.lines, explored.tools, strict=True)
             if line["split"] == split and tool in used
         ]
         others = WORDING.done.format(instructions=" | ".join(near[-TOLD:])) if near else ""
@@ -264,13 +264,13 @@ class Explorer:
 
     @property
     def _why(self) -> str:
-        found = self._found
-        reasons = ", ".join(f"{number} {name}" for name, number in found.refused.items())
-        ended = found.flat == FLAT_ROUNDS
+        explored = self._found
+        reasons = ", ".join(f"{number} {name}" for name, number in explored.refused.items())
+        ended = explored.flat == FLAT_ROUNDS
         onwards = "try another policy or writer" if ended else "with a greater rollouts= the same command goes on"
         return (
-            f"{self.out} is not written: no task of {found.counts['ideas']} counts ({reasons or 'none was written'}) "
-            f"after {found.counts['rollouts']} episodes; {onwards}"
+            f"{self.out} is not written: no task of {explored.counts['ideas']} counts ({reasons or 'none was written'})"
+            f" after {explored.counts['rollouts']} episodes; {onwards}"
         )
 
 

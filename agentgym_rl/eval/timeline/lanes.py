@@ -78,12 +78,12 @@ def _spans(episode: Episode, start: float) -> Iterator[Span]:
     yield Span("step", start, episode.reset_s, "reset")
     at = start + episode.reset_s
     for number, turn in enumerate(episode.turns, start=1):
-        asked = max(at, start + turn.began_s)
-        if asked > at:
-            yield Span("wait", at, asked - at, f"before turn {number}")
+        began_at = max(at, start + turn.began_s)
+        if began_at > at:
+            yield Span("wait", at, began_at - at, f"before turn {number}")
         tokens = turn.tokens[1] - turn.tokens[0]
         response = "replayed" if turn.calls == 0 else f"{tokens} tokens" if tokens else "response"
-        at = asked
+        at = began_at
         for kind, seconds, label in (
             ("generate", turn.model_s, f"turn {number}, {response}"),
             ("parse", turn.parse_s, f"turn {number}"),

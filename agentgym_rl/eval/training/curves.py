@@ -80,10 +80,10 @@ def charts(runs: Mapping[str, Sequence[Row]], looks: Mapping[str, tuple[str, str
         runs: rows of ``metrics.jsonl`` by what a run is called.
         looks: colour, line style and key of its lines.
     """
-    known = {label: with_speed(rows) for label, rows in runs.items()}
+    timed = {label: with_speed(rows) for label, rows in runs.items()}
     drawn = []
-    for measure in measures(known):
-        lines = [line for label, rows in known.items() for line in _lines(label, rows, measure, *looks[label])]
+    for measure in measures(timed):
+        lines = [line for label, rows in timed.items() for line in _lines(label, rows, measure, *looks[label])]
         if lines:
             drawn.append((measure, _chart(measure, lines)))
     return drawn
@@ -111,8 +111,8 @@ def _chart(measure: Measure, lines: Sequence[Line]) -> Chart:
 
 def _lines(label: str, rows: Sequence[Row], measure: Measure, colour: str, dashes: str, key: int) -> Iterator[Line]:
     matching = [row for row in rows if _evaluates(row) == measure.evaluated]
-    for (_, known), group in groupby(matching, lambda row: (stage_of(row), _value(row, measure) is not None)):
-        if known:
+    for (_, has_value), group in groupby(matching, lambda row: (stage_of(row), _value(row, measure) is not None)):
+        if has_value:
             piece = _thinned(list(group))
             scale = 100.0 if measure.percent else 1.0
             y = [_short(scale * (_value(row, measure) or 0.0)) for row in piece]

@@ -34,10 +34,10 @@ class Trained:
         """A run from its folder; what it does not say is left out."""
         try:
             config = read_config(folder) if (folder / "config.yaml").is_file() else {}
-            known, settings = read(folder) if begun(folder) else None, played(folder)
+            standing, settings = read(folder) if begun(folder) else None, played(folder)
         except ValueError as error:
             return cls(folder, "", "", None, error=str(error))
-        return cls(folder, config.get("algorithm", {}).get("name", ""), str(config.get("seed", "")), known, settings)
+        return cls(folder, config.get("algorithm", {}).get("name", ""), str(config.get("seed", "")), standing, settings)
 
     @property
     def rows(self) -> Sequence[Mapping[str, Any]]:
@@ -53,8 +53,8 @@ class Trained:
         if self.standing.finished:
             return "finished"
         unit = self.standing.to_dict()
-        done = f", {unit['unit']:g} of {unit['units']:g}" if unit["units"] else ""
-        return f"{unit['stage']}{done}"
+        position = f", {unit['unit']:g} of {unit['units']:g}" if unit["units"] else ""
+        return f"{unit['stage']}{position}"
 
     @property
     def findings(self) -> list[str]:

@@ -88,11 +88,11 @@ def setting_charts(settings: Sequence[Played], axes: Sequence[str]) -> Iterator[
 
 def _places(places: Sequence[int]) -> list[float]:
     """Those at the same place, side by side."""
-    number, done = Counter(places), Counter[int]()
+    number, placed = Counter(places), Counter[int]()
     spread = []
     for place in places:
-        done[place] += 1
-        spread.append(round(place + 0.7 * (done[place] / (number[place] + 1) - 0.5), 3))
+        placed[place] += 1
+        spread.append(round(place + 0.7 * (placed[place] / (number[place] + 1) - 0.5), 3))
     return spread
 
 

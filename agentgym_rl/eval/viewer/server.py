@@ -91,10 +91,10 @@ class Handler(BaseHTTPRequestHandler):
         address = urlsplit(self.path)
         if address.path == "/" and self.server.front is not None:
             return self._send(HTTPStatus.OK, "text/html", self.server.front(), policy=None)
-        store, asked = self._store(address.path)
+        store, rest = self._store(address.path)
         if store is None:
             return self._missing()
-        match asked:
+        match rest:
             case "":
                 self._send(HTTPStatus.OK, "text/html", page("server"))
             case "training.html" if watching.begun(store.place):
@@ -125,8 +125,8 @@ class Handler(BaseHTTPRequestHandler):
         if not self._is_ours() or self.headers.get("Origin") != f"http://{self.headers.get('Host')}":
             return self._send(HTTPStatus.FORBIDDEN, "text/plain", "this server is for its own page only")
         address = urlsplit(self.path)
-        store, asked = self._store(address.path)
-        if store is None or asked != "api/note":
+        store, rest = self._store(address.path)
+        if store is None or rest != "api/note":
             return self._missing()
         try:
             file, row = _place(parse_qs(address.query))
@@ -171,9 +171,9 @@ class Handler(BaseHTTPRequestHandler):
             return self._send(HTTPStatus.BAD_REQUEST, "text/plain", str(error))
         self._send(HTTPStatus.OK, "application/json", encode(rows_by_file))
 
-    def _episode(self, store: EpisodeStore, asked: dict[str, list[str]]) -> None:
+    def _episode(self, store: EpisodeStore, query: dict[str, list[str]]) -> None:
         try:
-            episode = store.episode(*_place(asked))
+            episode = store.episode(*_place(query))
         except (KeyError, ValueError, IndexError):
             return self._missing("there is no such episode")
         self._send(HTTPStatus.OK, "application/json", encode(detail(episode)))
@@ -199,6 +199,6 @@ class Handler(BaseHTTPRequestHandler):
         """Requests are not logged."""
 
 
-def _place(asked: dict[str, list[str]]) -> tuple[str, int]:
+def _place(query: dict[str, list[str]]) -> tuple[str, int]:
     """File and row of an episode. Raises KeyError, ValueError: the address does not say."""
-    return asked["file"][0], int(asked["row"][0])
+    return query["file"][0], int(query["row"][0])
