@@ -21,60 +21,62 @@ def here(tmp_path, monkeypatch):
 
 
 def count_up(messages):
-    said = sum(message["role"] == "assistant" for message in messages) - 1  # the first acknowledges the instruction
-    return f"Thought: next.\nAction: say {said + 1}"
+    replies = sum(message["role"] == "assistant" for message in messages) - 1  # the first acknowledges the instruction
+    return f"Thought: next.\nAction: say {replies + 1}"
 
 
 def test_a_name_is_evaluated_as_the_command_does():
-    found = ag.evaluate("oracle", "counter:test,plain:test:4")
-    assert found.success.n == 2 and found.success.value == 0.5, "the mean of two environments; plain has no oracle"
-    table = found.table.set_index(["env", "difficulty"])
+    evaluation = ag.evaluate("oracle", "counter:test,plain:test:4")
+    assert evaluation.success.n == 2 and evaluation.success.value == 0.5, (
+        "the mean of two environments; plain has no oracle"
+    )
+    table = evaluation.table.set_index(["env", "difficulty"])
     assert table.loc[("counter", "all"), "success"] == 1 and table.loc[("counter", "all"), "success_low"] < 1
     assert table.loc[("counter", "length 2"), "tasks"] == 4
-    assert len(found.episodes) == 14 == len(found.records)
-    assert str(found).startswith(
-        f"oracle on panel {found.result.digest}: success 50.0% (mean of 2 environments), 95% interval "
+    assert len(evaluation.episodes) == 14 == len(evaluation.records)
+    assert str(evaluation).startswith(
+        f"oracle on panel {evaluation.result.digest}: success 50.0% (mean of 2 environments), 95% interval "
     )
-    assert found.folder.parent == Path("evals") / found.result.digest
-    again = ag.Evaluation.read(found.folder)
-    assert again.result.outcomes == found.result.outcomes and again.records == found.records
+    assert evaluation.folder.parent == Path("evals") / evaluation.result.digest
+    again = ag.Evaluation.read(evaluation.folder)
+    assert again.result.outcomes == evaluation.result.outcomes and again.records == evaluation.records
 
 
 def test_it_is_short_in_a_notebook():
-    found = ag.evaluate("oracle", "counter:test,plain:test:4")
-    assert repr(found) == f"<Evaluation: {found}>" and len(repr(found)) < 200
-    html = found._repr_html_()
+    evaluation = ag.evaluate("oracle", "counter:test,plain:test:4")
+    assert repr(evaluation) == f"<Evaluation: {evaluation}>" and len(repr(evaluation)) < 200
+    html = evaluation._repr_html_()
     assert "<td>counter</td><td>all</td><td>10</td><td>10</td><td>1.000 [" in html
-    assert html.count("<tr>") == 1 + len(found.table) and len(html) < 2000
+    assert html.count("<tr>") == 1 + len(evaluation.table) and len(html) < 2000
 
 
 def test_a_function_is_evaluated_and_kept_only_when_asked():
-    found = ag.evaluate(count_up, "counter:test")
-    assert (found.success.value, found.folder) == (1.0, None)
+    evaluation = ag.evaluate(count_up, "counter:test")
+    assert (evaluation.success.value, evaluation.folder) == (1.0, None)
     assert not Path("evals").exists()
-    assert found.records[0].messages[3]["content"] == "Thought: next.\nAction: say 1"
+    assert evaluation.records[0].messages[3]["content"] == "Thought: next.\nAction: say 1"
     lazy = ag.evaluate(lambda messages: "Action: wait", "counter:test:3", max_turns=2, out="kept")
     assert lazy.success.value == 0 and set(lazy.episodes["turns"]) == {2}
     assert lazy.folder == Path("kept") and (lazy.folder / "result.json").is_file()
 
 
 def test_a_policy_is_evaluated():
-    found = ag.evaluate(Random(3), "counter:test", samples=3, temperature=1)
-    assert found.result.samples == 3 and len(found.episodes) == 30
-    assert found.reward.ci95[0] <= found.reward.value <= found.reward.ci95[1]
-    assert {*found.episodes["sample"]} == {0, 1, 2}
+    evaluation = ag.evaluate(Random(3), "counter:test", samples=3, temperature=1)
+    assert evaluation.result.samples == 3 and len(evaluation.episodes) == 30
+    assert evaluation.reward.ci95[0] <= evaluation.reward.value <= evaluation.reward.ci95[1]
+    assert {*evaluation.episodes["sample"]} == {0, 1, 2}
 
 
 def test_progress_is_told():
-    told = []
-    ag.evaluate("oracle", "counter:test:3", progress=lambda done, total: told.append((done, total)))
-    assert told == [(0, 3), (1, 3), (2, 3), (3, 3)]
+    progress = []
+    ag.evaluate("oracle", "counter:test:3", progress=lambda done, total: progress.append((done, total)))
+    assert progress == [(0, 3), (1, 3), (2, 3), (3, 3)]
 
 
 def test_options_and_rules_are_taken():
-    found = ag.evaluate("oracle", "counter:test:3", options={"counter": {"hurry": True}}, style="compact")
-    assert found.result.plan["rules"]["options"] == {"counter": {"hurry": True}}
-    assert found.result.plan["rules"]["settings"]["style"] == "compact"
+    evaluation = ag.evaluate("oracle", "counter:test:3", options={"counter": {"hurry": True}}, style="compact")
+    assert evaluation.result.plan["rules"]["options"] == {"counter": {"hurry": True}}
+    assert evaluation.result.plan["rules"]["settings"]["style"] == "compact"
 
 
 def test_it_runs_in_a_notebook():

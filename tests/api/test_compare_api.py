@@ -19,12 +19,16 @@ def pair(tmp_path):
 
 
 def test_tables_frame_and_page(pair):
-    found = ag.compare(pair / "a", pair / "b", arms="run", baseline="a")
-    frame = found.table.set_index(["kind", "arm"])
+    comparison = ag.compare(pair / "a", pair / "b", arms="run", baseline="a")
+    frame = comparison.table.set_index(["kind", "arm"])
     assert frame.loc[("success", "b"), "mean"] == 50 and frame.loc[("difference", "b"), "mean"] == 20
-    assert "Success in %" in repr(found) and "+20.0" in repr(found)
-    assert "+20.0" in found.markdown and found.markdown == found._repr_markdown_() and r"\toprule" in found.latex
-    assert "<h1>2 runs compared</h1>" in found.write_page(pair / "page.html").read_text()
+    assert "Success in %" in repr(comparison) and "+20.0" in repr(comparison)
+    assert (
+        "+20.0" in comparison.markdown
+        and comparison.markdown == comparison._repr_markdown_()
+        and r"\toprule" in comparison.latex
+    )
+    assert "<h1>2 runs compared</h1>" in comparison.write_page(pair / "page.html").read_text()
 
 
 def test_globs_and_mistakes(pair):

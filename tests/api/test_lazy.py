@@ -14,14 +14,14 @@ HEAVY = ("torch", "verl", "vllm", "ray", "transformers", "numpy", "pandas", "gym
 def loaded_by(code: str) -> set[str]:
     """Modules that a fresh process has after some code."""
     say = f"{code}\nimport sys; print(' '.join(sys.modules))"
-    done = subprocess.run([sys.executable, "-c", say], capture_output=True, text=True, check=True)
-    return set(done.stdout.splitlines()[-1].split())
+    process = subprocess.run([sys.executable, "-c", say], capture_output=True, text=True, check=True)
+    return set(process.stdout.splitlines()[-1].split())
 
 
 def test_importing_it_loads_nothing_else():
-    found = loaded_by("import agentgym_rl")
-    assert {module for module in found if module.startswith("agentgym_rl.")} == set()
-    assert found.isdisjoint(HEAVY)
+    modules = loaded_by("import agentgym_rl")
+    assert {module for module in modules if module.startswith("agentgym_rl.")} == set()
+    assert modules.isdisjoint(HEAVY)
 
 
 def test_an_environment_loads_nothing_heavy():

@@ -28,18 +28,18 @@ def run(tmp_path):
 
 
 def test_tables(run):
-    found = ag.load(run)
-    assert (found.config["name"], found.folder) == ("run", run)
-    assert list(found.metrics["loss"]) == [0.5, 0.25] and found.metrics["val/new/toy/success"].isna().tolist() == [
+    loaded = ag.load(run)
+    assert (loaded.config["name"], loaded.folder) == ("run", run)
+    assert list(loaded.metrics["loss"]) == [0.5, 0.25] and loaded.metrics["val/new/toy/success"].isna().tolist() == [
         True,
         False,
     ]
-    summary = found.summary.set_index(["stage", "decoding"])
+    summary = loaded.summary.set_index(["stage", "decoding"])
     assert summary.loc[("grpo", "sampled"), "success"] == 0.75
     assert summary.loc[("grpo", "greedy"), "success"] == 0.85
     low, high = summary.loc[("bc", "sampled"), ["success_low", "success_high"]]
     assert low < 0.25 < high
-    assert {*found.summary["stage"]} == {"bc", "grpo", "random", "oracle"} and {*found.summary["panel"]} == {"new"}
+    assert {*loaded.summary["stage"]} == {"bc", "grpo", "random", "oracle"} and {*loaded.summary["panel"]} == {"new"}
 
 
 def test_episodes(run):
@@ -48,9 +48,9 @@ def test_episodes(run):
         for index in range(3)
     ]
     episode_store.write(run / "episodes" / "step000001.parquet", episodes)
-    found = ag.load(run)
-    assert list(found.episodes["item_id"]) == ["toy_0", "toy_1", "toy_2"]
-    assert found.episode(found.episodes.iloc[1]) == episodes[1]
+    loaded = ag.load(run)
+    assert list(loaded.episodes["item_id"]) == ["toy_0", "toy_1", "toy_2"]
+    assert loaded.episode(loaded.episodes.iloc[1]) == episodes[1]
 
 
 def test_what_does_not_count_has_no_outcome(run):
@@ -62,10 +62,10 @@ def test_what_does_not_count_has_no_outcome(run):
         for index, ending in enumerate(endings)
     ]
     episode_store.write(run / "episodes" / "step000001.parquet", episodes)
-    found = ag.load(run).episodes
-    assert found["success"].isna().tolist() == found["reward"].isna().tolist() == [False, False, True]
-    assert found["success"].mean() == found["reward"].mean() == 0.5
-    assert list(found[found["success"]]["item_id"]) == ["toy_0"] and list(found[~found["success"]]["item_id"]) == [
+    table = ag.load(run).episodes
+    assert table["success"].isna().tolist() == table["reward"].isna().tolist() == [False, False, True]
+    assert table["success"].mean() == table["reward"].mean() == 0.5
+    assert list(table[table["success"]]["item_id"]) == ["toy_0"] and list(table[~table["success"]]["item_id"]) == [
         "toy_1"
     ]
 
@@ -83,12 +83,12 @@ def test_a_panel_without_an_episode_that_counts_has_no_success(run):
 
 def test_a_run_that_is_not_finished(run):
     (run / "summary.json").unlink()
-    found = ag.load(str(run))
-    assert len(found.metrics) == 2
+    loaded = ag.load(str(run))
+    assert len(loaded.metrics) == 2
     with pytest.raises(FileNotFoundError, match="is not finished"):
-        found.summary  # noqa: B018
+        loaded.summary  # noqa: B018
     with pytest.raises(FileNotFoundError, match=r"holds no episodes|does not exist"):
-        found.episodes  # noqa: B018
+        loaded.episodes  # noqa: B018
 
 
 def test_what_is_no_run_is_told(tmp_path):

@@ -54,14 +54,14 @@ def commands(tmp_path, monkeypatch):
     ran = []
 
     def run(words, quiet):
-        command, given = words[3], words_of(words[3:])
+        command, settings = words[3], words_of(words[3:])
         ran.append(command)
         if command == "train":
             engine = {"device": "cuda", "workers": 2, "nodes": 1, "rollout_workers": 1, "mode": "sync"}
-            for seed in given["seed"].split(","):
-                trained(Path("runs") / given["name"].replace("${seed}", seed), engine)
+            for seed in settings["seed"].split(","):
+                trained(Path("runs") / settings["name"].replace("${seed}", seed), engine)
         else:
-            evaluated(Path(given["out"]), "alfworld", solved=2 + int(given["seed"]))
+            evaluated(Path(settings["out"]), "alfworld", solved=2 + int(settings["seed"]))
 
     monkeypatch.setattr(reproduction, "run_command", run)
     monkeypatch.setattr(Reproduction, "check", lambda self: None)
@@ -74,8 +74,8 @@ def run(*words):
 
 @pytest.mark.slow
 def test_a_reproduction_ends_with_a_table_and_a_file(commands, tmp_path):
-    done = run(NAME, "seed=0,1")
-    assert done.exit_code == 0 and commands == ["train", "eval", "eval"]
+    command = run(NAME, "seed=0,1")
+    assert command.exit_code == 0 and commands == ["train", "eval", "eval"]
     result = json.loads((tmp_path / "reproductions" / NAME / "result.json").read_text())
     (line,) = result["lines"]
     # 50% and 75%: mean 62.5, sd 17.7, half width 12.706 * 12.5, cut at 0 and 100
@@ -90,8 +90,8 @@ def test_a_reproduction_ends_with_a_table_and_a_file(commands, tmp_path):
     assert result["cost"] == {"gpu_hours": 8.0, "cpu_hours": 0.0, "episodes": 200, "tokens": 10_000}
     assert (result["commits"], result["code"], result["panels"]) == (["c0ffee"], ["abc"], {"alfworld": "d1"})
     assert (result["source"], result["published_seeds"], result["changed"]) == ("arXiv 2505.10978", "one run", [])
-    assert "-24.2 [-86.7, +13.3]" in done.stdout and "8.0 GPU hours, 200 episodes, 10,000 tokens" in done.stdout
-    assert "commit: c0ffee; code abc" in done.stdout and "not the published settings" not in done.stdout
+    assert "-24.2 [-86.7, +13.3]" in command.stdout and "8.0 GPU hours, 200 episodes, 10,000 tokens" in command.stdout
+    assert "commit: c0ffee; code abc" in command.stdout and "not the published settings" not in command.stdout
 
 
 def test_one_seed_has_the_interval_of_its_tasks(commands):
@@ -108,17 +108,19 @@ def test_settings_that_depart_are_told(commands, tmp_path):
 
 
 def test_where_it_runs_is_no_setting():
-    found = Reproduction.of("agentevol_bc", ["envs.webshop.host.address=http://127.0.0.1:36001", "engine.offload=true"])
-    assert found.changed == ()
+    reproduction = Reproduction.of(
+        "agentevol_bc", ["envs.webshop.host.address=http://127.0.0.1:36001", "engine.offload=true"]
+    )
+    assert reproduction.changed == ()
 
 
 def test_rewards_are_compared_where_they_are_published(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    found = Reproduction.of("agentevol_agentevol", ["seed=0"])
+    reproduction = Reproduction.of("agentevol_agentevol", ["seed=0"])
     engine = {"device": "cpu", "workers": 1, "nodes": 1, "rollout_workers": 1, "mode": "sync"}
     trained(Path("runs/agentevol_agentevol-seed0"), engine, git=None)
-    evaluated(found.out / "last" / "seed0", "sciworld", solved=0, reward=0.25)
-    result = found.result()
+    evaluated(reproduction.out / "last" / "seed0", "sciworld", solved=0, reward=0.25)
+    result = reproduction.result()
     (line,) = result.lines
     assert (line.env, line.measure, line.published, line.ours) == ("sciworld", "reward", 38.0, 25.0)
     assert (result.cost.cpu_hours, result.commits) == (2.0, ())
@@ -137,19 +139,19 @@ def test_the_page_shows_the_published_checkpoint():
     def line(weights, ours):
         return {"env": "textcraft", "weights": weights, "ours": ours, "interval": [80.0, 99.0], "by_seed": {"0": ours}}
 
-    found = {TEXTCRAFT: {"lines": [line("global_step_150", 90.0), line("last", 95.0)]}}
-    assert "| 91; ours 90.0 [80, 99], seeds 0 |" in pages.page(pages.PAGE.read_text(), found)
+    published = {TEXTCRAFT: {"lines": [line("global_step_150", 90.0), line("last", 95.0)]}}
+    assert "| 91; ours 90.0 [80, 99], seeds 0 |" in pages.page(pages.PAGE.read_text(), published)
 
 
 def test_what_is_missing_here_is_named_in_one_line():
-    done = run(NAME)
-    assert done.exit_code == 2 and "needs 2 GPUs" in done.stderr and done.stderr.count("\n") == 1
-    done = run(NAME, "engine=cpu", "engine.workers=1", "model=tiny", "envs.alfworld.options.data=/nowhere")
-    assert done.exit_code == 2 and "no ALFWorld data at /nowhere" in done.stderr
+    command = run(NAME)
+    assert command.exit_code == 2 and "needs 2 GPUs" in command.stderr and command.stderr.count("\n") == 1
+    command = run(NAME, "engine=cpu", "engine.workers=1", "model=tiny", "envs.alfworld.options.data=/nowhere")
+    assert command.exit_code == 2 and "no ALFWorld data at /nowhere" in command.stderr
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         ([], "name a published result"),
         (["verl_agent_alfworld_gigpo"], "did you mean verl_agent_alfworld_gigpo_"),
@@ -157,9 +159,9 @@ def test_what_is_missing_here_is_named_in_one_line():
         ([NAME, "algorithm.beat=1"], "algorithm.beat"),
     ],
 )
-def test_a_wrong_command_is_told(words, said):
-    done = run(*words)
-    assert done.exit_code == 2 and said in done.stderr
+def test_a_wrong_command_is_told(words, message):
+    command = run(*words)
+    assert command.exit_code == 2 and message in command.stderr
 
 
 def test_a_command_that_fails_ends_it(commands, monkeypatch):
@@ -167,8 +169,8 @@ def test_a_command_that_fails_ends_it(commands, monkeypatch):
         raise RuntimeError("the engine died")
 
     monkeypatch.setattr(reproduction, "run_command", fails)
-    done = run(NAME)
-    assert done.exit_code == 1 and "the engine died; the same command goes on" in done.stdout
+    command = run(NAME)
+    assert command.exit_code == 1 and "the engine died; the same command goes on" in command.stdout
 
 
 def test_the_list_has_every_result_with_its_source():
