@@ -70,5 +70,5 @@ GO = {"model": "m", "messages": [{"role": "user", "content": "go"}]}
 
 def events(text):
     """The data of server-sent events."""
-    found = re.findall(r"^data: (.*)$", text, re.MULTILINE)
-    return [json.loads(each) for each in found if each != "[DONE]"]
+    lines = re.findall(r"^data: (.*)$", text, re.MULTILINE)
+    return [json.loads(each) for each in lines if each != "[DONE]"]

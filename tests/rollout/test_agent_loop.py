@@ -81,10 +81,10 @@ def seeds(tokenizer, **row):
 
 
 def test_the_requests_of_a_stream_and_sample_have_seeds_of_their_own(tokenizer):
-    found = seeds(tokenizer, stream="0:7:3")
-    assert found == seeds(tokenizer, stream="0:7:3", sample=0, decoding="sampled")
+    drawn = seeds(tokenizer, stream="0:7:3")
+    assert drawn == seeds(tokenizer, stream="0:7:3", sample=0, decoding="sampled")
     others = [*seeds(tokenizer, stream="0:7:3", sample=1), *seeds(tokenizer, stream="0:7:4")]
-    assert len({*found, *others}) == 9 and all(0 <= seed < 2**63 for seed in found)
+    assert len({*drawn, *others}) == 9 and all(0 <= seed < 2**63 for seed in drawn)
     assert seeds(tokenizer) == [None] * 3
 
 
@@ -138,8 +138,10 @@ def test_a_part_of_an_environment_adds_its_own_options(tokenizer):
         episode = episode_of(output)
         assert (episode.env, episode.item_id) == ("counter-1a2b", "counter-1a2b_2")
         assert (len(episode.turns), episode.success) == (turns, success)
-    whole = run(tokenizer, server_for(tokenizer, *SOLUTION), envs={"counter": {"most": 3}}, part_of=None, options=None)
-    assert len(episode_of(whole).turns) == 3
+    of_whole = run(
+        tokenizer, server_for(tokenizer, *SOLUTION), envs={"counter": {"most": 3}}, part_of=None, options=None
+    )
+    assert len(episode_of(of_whole).turns) == 3
 
 
 @pytest.mark.parametrize(
@@ -205,16 +207,16 @@ def test_a_recorder_keeps_the_text_of_tokens_from_the_queue(tokenizer, tmp_path)
     from agentgym_rl.data import episode_store
     from agentgym_rl.rollout.recorder import EpisodeRecorder, key_of
 
-    whole = episode_of(run(tokenizer, server_for(tokenizer, *SOLUTION)))
+    in_memory = episode_of(run(tokenizer, server_for(tokenizer, *SOLUTION)))
     recorder = EpisodeRecorder()
     carried = episode_of(run(tokenizer, server_for(tokenizer, *SOLUTION), recorder=recorder))
-    assert all(turn.pieces and turn.log_probs for turn in whole.turns)
+    assert all(turn.pieces and turn.log_probs for turn in in_memory.turns)
     assert not any(turn.pieces or turn.log_probs for turn in carried.turns)
-    assert [turn.log_prob for turn in carried.turns] == [turn.log_prob for turn in whole.turns]
+    assert [turn.log_prob for turn in carried.turns] == [turn.log_prob for turn in in_memory.turns]
     assert recorder.write(tmp_path / "step1.0.parquet", {key_of(carried): []}) == [key_of(carried)]
     (stored,) = episode_store.read(tmp_path / "step1.parquet")
-    assert [turn.pieces for turn in stored.turns] == [turn.pieces for turn in whole.turns]
-    assert [turn.log_probs for turn in stored.turns] == [turn.log_probs for turn in whole.turns]
+    assert [turn.pieces for turn in stored.turns] == [turn.pieces for turn in in_memory.turns]
+    assert [turn.log_probs for turn in stored.turns] == [turn.log_probs for turn in in_memory.turns]
 
 
 HARNESS = """

@@ -27,8 +27,8 @@ pytestmark = pytest.mark.usefixtures("toys")
 
 def count(messages):
     """Counts up as the counter environment wants it."""
-    said = sum(message["role"] == "assistant" for message in messages)
-    return f"Action: say {said + (messages[0]['role'] != 'user')}"
+    replies = sum(message["role"] == "assistant" for message in messages)
+    return f"Action: say {replies + (messages[0]['role'] != 'user')}"
 
 
 def run(server, out, retries=6, **arguments):
@@ -46,9 +46,9 @@ def test_a_model_plays_and_is_counted(tmp_path):
     assert (summary.attempted, summary.succeeded, summary.kept) == (6, 6, 6)
     assert usage.calls == len(server.requests) and usage.prompt_tokens == 10 * usage.calls
     assert 1 < server.most <= 3
-    asked = server.requests[0]
-    assert (asked["model"], asked["temperature"], asked["max_completion_tokens"]) == ("some/model", 0.5, 64)
-    assert asked["messages"][-1]["content"].startswith("Count to")
+    request = server.requests[0]
+    assert (request["model"], request["temperature"], request["max_completion_tokens"]) == ("some/model", 0.5, 64)
+    assert request["messages"][-1]["content"].startswith("Count to")
     assert len(agenttraj.read(tmp_path / "a.json")) == 6
 
 
@@ -176,15 +176,15 @@ def test_without_credit_the_work_stops_at_once_and_goes_on_later(tmp_path, fault
 
 
 def test_an_episode_that_an_answer_ended_is_not_paid_again(tmp_path):
-    whole = ChatServer(count, None, (400, "odd"))
-    episodes = play(whole, tmp_path / "whole.json", n=5)
+    uninterrupted = ChatServer(count, None, (400, "odd"))
+    episodes = play(uninterrupted, tmp_path / "whole.json", n=5)
     server = ChatServer(count, None, (400, "odd"))
-    server.faults += [None] * (len(whole.requests) - 3) + [(402, "pay")]  # before the last answer
+    server.faults += [None] * (len(uninterrupted.requests) - 3) + [(402, "pay")]  # before the last answer
     with pytest.raises(ModelRefused, match="no credit"):
         play(server, tmp_path / "a.json", n=5)
     again = play(server, tmp_path / "a.json", n=5)
     assert endings(again) == endings(episodes)
-    assert len(server.requests) == len(whole.requests) + len(episodes[-1].turns)
+    assert len(server.requests) == len(uninterrupted.requests) + len(episodes[-1].turns)
 
 
 def test_a_key_that_is_refused_later_is_a_fault_of_the_server(tmp_path):
@@ -194,8 +194,8 @@ def test_a_key_that_is_refused_later_is_a_fault_of_the_server(tmp_path):
 
 
 def test_an_empty_reply_costs_a_turn_and_is_not_sent_back(tmp_path):
-    said = iter([None, " "])
-    server = ChatServer(lambda _: next(said, "Action: say 1"))
+    replies = iter([None, " "])
+    server = ChatServer(lambda _: next(replies, "Action: say 1"))
     (episode,) = play(server, tmp_path / "a.json", n=1)
     assert [turn.response for turn in episode.turns[:3]] == ["", " ", "Action: say 1"]
     assert [turn.invalid for turn in episode.turns[:3]] == [True, True, False]
@@ -310,12 +310,12 @@ def test_collect_tells_tokens_and_cost(tmp_path):
         import sys
 
         process = await asyncio.create_subprocess_exec(sys.executable, *command, stdout=asyncio.subprocess.PIPE)
-        said, _ = await process.communicate()
-        return said.decode(), json.loads(out.read_text())
+        stdout, _ = await process.communicate()
+        return stdout.decode(), json.loads(out.read_text())
 
-    said, kept = asyncio.run(server.during(work))
-    assert len(kept) == 1
-    assert "2 calls, 20 + 4 tokens, cost 0.0600" in said
+    stdout, trajectories = asyncio.run(server.during(work))
+    assert len(trajectories) == 1
+    assert "2 calls, 20 + 4 tokens, cost 0.0600" in stdout
 
 
 @pytest.mark.parametrize(("headers", "least", "most"), [

@@ -20,7 +20,7 @@ class Server:
     def __init__(self, name):
         self.name, self.generate = name, self
 
-    async def remote(self, **asked):
+    async def remote(self, **options):
         return Output([1, 2], [0.0, 0.0], extra_fields={"server": self.name})
 
 

@@ -57,9 +57,9 @@ def test_thoughts_of_the_environment_stand_before_the_oracles_actions(tmp_path, 
         task = Task.parse(trajectory.item_id)
         assert trajectory.messages[0]["content"].startswith(env.spec.instructions["compact"])
         parse = reader(env.spec, action_format)
-        said = [parse(message["content"]) for message in trajectory.messages if message["role"] == "assistant"]
-        told = zip(env.oracle(task), env.thoughts(task), strict=True)
-        assert [(action.command, action.thought) for action in said] == [*told]
+        actions = [parse(message["content"]) for message in trajectory.messages if message["role"] == "assistant"]
+        expected = zip(env.oracle(task), env.thoughts(task), strict=True)
+        assert [(action.command, action.thought) for action in actions] == [*expected]
 
 
 def test_only_successes_are_kept_by_default(tmp_path):

@@ -42,30 +42,36 @@ def test_a_conversation_is_encoded_as_the_demonstration_that_it_is(tokenizer, bu
     encoded = [encoder.conversation(episode.messages, Task.parse(episode.item_id)) for episode in episodes]
     assert encoded == demonstrations and len(encoded) == 3
     for rollout, episode in zip(demonstrations, episodes, strict=True):
-        told = rollout.episode
-        assert (told.env, told.item_id, told.messages) == ("maze", episode.item_id, episode.messages)
-        assert [(turn.response, turn.action, turn.invalid) for turn in told.turns] == [
+        encoded_episode = rollout.episode
+        assert (encoded_episode.env, encoded_episode.item_id, encoded_episode.messages) == (
+            "maze",
+            episode.item_id,
+            episode.messages,
+        )
+        assert [(turn.response, turn.action, turn.invalid) for turn in encoded_episode.turns] == [
             (turn.response, turn.action, turn.invalid) for turn in episode.turns
         ]
-        assert [turn.observation for turn in told.turns[:-1]] == [turn.observation for turn in episode.turns[:-1]]
+        assert [turn.observation for turn in encoded_episode.turns[:-1]] == [
+            turn.observation for turn in episode.turns[:-1]
+        ]
         for number, segment in enumerate(rollout.segments):
-            spans = [turn.tokens for turn in told.turns if turn.segment == number]
+            spans = [turn.tokens for turn in encoded_episode.turns if turn.segment == number]
             learned = [tokenizer.decode(segment.input_ids[segment.prompt :][slice(*span)]) for span in spans]
-            said = [f"{turn.response}<|im_end|>" for turn in told.turns if turn.segment == number]
-            assert learned == said
+            responses = [f"{turn.response}<|im_end|>" for turn in encoded_episode.turns if turn.segment == number]
+            assert learned == responses
             assert sum(segment.loss_weight) == sum(end - begin for begin, end in spans)
 
 
 def test_general_conversations_are_encoded_without_an_environment(tokenizer, builder, tmp_path):
     run, file = Resolved(recipes.load(["experiment=smoke"])), tmp_path / "talk.json"
-    said = ["up", "down"]
-    asked = [{"from": "human", "value": "one"}, {"from": "gpt", "value": said[0]}]
-    again = [{"from": "human", "value": "open"}, {"from": "gpt", "value": said[1]}]
-    file.write_text(json.dumps([{"item_id": "talk_1", "conversations": [*asked, *again]}]))
+    responses = ["up", "down"]
+    first = [{"from": "human", "value": "one"}, {"from": "gpt", "value": responses[0]}]
+    again = [{"from": "human", "value": "open"}, {"from": "gpt", "value": responses[1]}]
+    file.write_text(json.dumps([{"item_id": "talk_1", "conversations": [*first, *again]}]))
     (rollout,) = Encoder(run, tokenizer, builder).general(str(file))
     (segment,) = rollout.segments
-    learned = [token for token, own in zip(segment.input_ids, segment.loss_weight, strict=True) if own]
-    assert tokenizer.decode(learned) == "".join(f"{text}<|im_end|>" for text in said)
+    learned = [token for token, weight in zip(segment.input_ids, segment.loss_weight, strict=True) if weight]
+    assert tokenizer.decode(learned) == "".join(f"{text}<|im_end|>" for text in responses)
     assert Encoder(run, tokenizer, builder).general(None) == []
     file.write_text("[]")
     with pytest.raises(ValueError, match=r"cloning\.mix_file .* has no conversation"):
@@ -78,34 +84,34 @@ def test_general_conversations_are_encoded_without_an_environment(tokenizer, bui
 def test_a_conversation_that_is_none_is_refused(tokenizer, builder):
     run = Resolved(recipes.load(["experiment=smoke", "+env=maze"]))
     encoder, task = Encoder(run, tokenizer, builder), Task("maze", 26)
-    asked = [{"role": "system", "content": "Rules."}, {"role": "user", "content": "goal one down open down"}]
+    opening = [{"role": "system", "content": "Rules."}, {"role": "user", "content": "goal one down open down"}]
     with pytest.raises(ValueError, match="maze_26 has no response to train on"):
-        encoder.conversation(asked, task)
+        encoder.conversation(opening, task)
     with pytest.raises(ValueError, match="take turns"):
-        encoder.conversation([*asked, asked[1], {"role": "assistant", "content": "up"}], task)
-    long = Trajectory.of("maze_26", [*asked, {"role": "assistant", "content": "up " * 9000}], 2)
+        encoder.conversation([*opening, opening[1], {"role": "assistant", "content": "up"}], task)
+    long = Trajectory.of("maze_26", [*opening, {"role": "assistant", "content": "up " * 9000}], 2)
     with pytest.raises(ContextTooSmall, match=r"more than model\.prompt_tokens"):
         encoder.trajectory("maze", long)
 
 
 def test_a_row_without_lessons_has_the_tokens_of_a_conversation_without_them(tokenizer, builder):
     run, task, lessons = Resolved(recipes.load(["experiment=smoke", "+env=maze"])), Task("maze", 26), "Go down first."
-    said = [("goal two down open down", "Action: move down"), ("goal one down open up down", "Action: move down")]
+    turns = [("goal two down open down", "Action: move down"), ("goal one down open up down", "Action: move down")]
 
     def encoded(*before):
         messages = [{"role": "system", "content": "Rules."}]
-        for number, (seen, response) in enumerate(said):
+        for number, (seen, response) in enumerate(turns):
             shown = prefaced(*before, seen) if not number else seen
             messages += [{"role": "user", "content": shown}, {"role": "assistant", "content": response}]
         return Encoder(run, tokenizer, builder).conversation(messages, task)
 
-    told, bare = encoded(lessons, "Now."), encoded("Now.")
-    (segment,), (expected,) = told.segments, bare.segments
+    with_lessons, bare = encoded(lessons, "Now."), encoded("Now.")
+    (segment,), (expected,) = with_lessons.segments, bare.segments
     sampled = PerToken(-float(at) for at in range(len(segment.input_ids)))
-    row = Row(segment, {SAMPLED: sampled}, told.episode)
-    found = without(SimpleNamespace(encode=Encoder(run, tokenizer, builder).conversation), row, lessons)
-    assert found.segment == expected and len(segment.input_ids) > len(expected.input_ids)
-    assert found.of_tokens(SAMPLED)[expected.prompt :] == sampled[segment.prompt :]
+    row = Row(segment, {SAMPLED: sampled}, with_lessons.episode)
+    stripped = without(SimpleNamespace(encode=Encoder(run, tokenizer, builder).conversation), row, lessons)
+    assert stripped.segment == expected and len(segment.input_ids) > len(expected.input_ids)
+    assert stripped.of_tokens(SAMPLED)[expected.prompt :] == sampled[segment.prompt :]
 
 
 def test_the_example_of_next_states_learns_the_observation_and_what_the_template_puts_around_it(
@@ -116,8 +122,8 @@ def test_the_example_of_next_states_learns_the_observation_and_what_the_template
 
     says = [[*tokenizer.encode(f"Action: say {number}"), tokenizer.eos_token_id] for number in (2, 3)]
     prefix = Prefix(responses=[Replayed(text="Action: say 1")], avoid=["say 1"])
-    episode, kept = converse(FakeServer(says), tokenizer, builder, toy.Counter, prefix=prefix)
-    row = observed(Rollout(episode=episode, segments=[of_segment(segment) for segment in kept.segments]))
+    episode, conversation = converse(FakeServer(says), tokenizer, builder, toy.Counter, prefix=prefix)
+    row = observed(Rollout(episode=episode, segments=[of_segment(segment) for segment in conversation.segments]))
     learned = [
         token for token, weight in zip(row.segment.input_ids, row.streams["cross_entropy"], strict=True) if weight
     ]

@@ -89,13 +89,13 @@ def test_files_that_help_nobody_are_refused(tmp_path, episodes, nearest, says):
 def test_an_api_reads_them(file, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
-    def said(name):
+    def evaluated(name):
         words = ["eval", "panel=counter:test:2", f"policy={name}", f"exemplars={file}", "nearest=1", "max_turns=1"]
         return CliRunner().invoke(app, words)
 
     server = ChatServer(lambda messages: "Action: say 9")
-    done = asyncio.run(server.during(lambda name: asyncio.to_thread(said, name)))
-    assert done.exit_code == 0, done.output
+    command = asyncio.run(server.during(lambda name: asyncio.to_thread(evaluated, name)))
+    assert command.exit_code == 0, command.output
     assert all("Solved before, of other tasks:" in body["messages"][2]["content"] for body in server.requests)
     (result,) = tmp_path.glob("evals/*/*-exemplars1-*/result.json")
     assert json.loads(result.read_text())["plan"]["rules"]["exemplars"]["nearest"] == 1

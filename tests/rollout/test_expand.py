@@ -31,10 +31,10 @@ def test_a_rewording_is_the_trajectory_with_another_instruction(tmp_path):
     summary, server = run(tmp_path / "a.json", [kindly], n=1)
     assert (summary.asked, summary.kept, summary.rejected) == (1, 1, {})
     (trajectory,) = agenttraj.read(tmp_path / "a.json")
-    asked = server.requests[0]["messages"][-1]["content"].splitlines()[-1]
-    assert asked.startswith("Goal: craft")
+    goal = server.requests[0]["messages"][-1]["content"].splitlines()[-1]
+    assert goal.startswith("Goal: craft")
     observation = trajectory.messages[2]["content"]
-    assert kindly(asked) in observation and asked not in observation
+    assert kindly(goal) in observation and goal not in observation
     assert trajectory.loss[-1] is True
     assert not (tmp_path / "a.json.partial.jsonl").exists()
 
@@ -50,7 +50,7 @@ def test_what_does_not_hold_is_not_kept(tmp_path):
 
 def test_an_expansion_goes_on_where_it_stopped(tmp_path):
     out = tmp_path / "a.json"
-    whole, _ = run(tmp_path / "whole.json", [kindly] * 4, n=4)
+    uninterrupted, _ = run(tmp_path / "whole.json", [kindly] * 4, n=4)
     server = ChatServer(lambda messages: kindly(messages[-1]["content"].splitlines()[-1]))
     server.dies_after = 2
 
@@ -61,7 +61,7 @@ def test_an_expansion_goes_on_where_it_stopped(tmp_path):
         server.dies_after = None
         return await expand("textcraft", "train", out, model, n=4)
 
-    assert asyncio.run(server.during(work)) == whole
+    assert asyncio.run(server.during(work)) == uninterrupted
     assert out.read_bytes() == (tmp_path / "whole.json").read_bytes()
     assert len(server.requests) == 4 + 2
 
@@ -103,10 +103,10 @@ def test_the_line_that_states_the_goal_is_found():
 
 def test_names_numbers_and_quotations_must_stay():
     line = 'Rename "old list" to "new", then buy 3 red apples at 10:30'
-    wanted = essential(line, ["buy apples", "wait"])
-    assert wanted == {'"old list"', '"new"', "buy", "apples", "3", "10:30"}
-    assert fault('At 10:30 buy 3 apples of red and call "OLD LIST" "new"', line, wanted) is None
-    assert fault("At 10:30 buy 3 apples", line, wanted) == "loses a name, number or quotation"
+    essentials = essential(line, ["buy apples", "wait"])
+    assert essentials == {'"old list"', '"new"', "buy", "apples", "3", "10:30"}
+    assert fault('At 10:30 buy 3 apples of red and call "OLD LIST" "new"', line, essentials) is None
+    assert fault("At 10:30 buy 3 apples", line, essentials) == "loses a name, number or quotation"
 
 
 @given(st.text(min_size=1), st.text())

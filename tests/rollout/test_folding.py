@@ -25,11 +25,11 @@ from agentgym_rl.rollout.tokens import TokenConversation
 SAID = [f"Room {number}. You see {'a lamp and ' * (number % 3)}a door." for number in range(101)]
 
 
-def run(server, tokenizer, builder, said, prompt_limit=200, response_limit=240, **rules):
+def run(server, tokenizer, builder, observations, prompt_limit=200, response_limit=240, **rules):
     rules = RolloutSettings(style="compact", retries=0, max_new_tokens=12, **rules)
     return asyncio.run(
         run_episode(
-            lambda: Talking(said, "compact"),
+            lambda: Talking(observations, "compact"),
             TASK,
             lambda: TokenConversation(
                 server=server, tokenizer=tokenizer, builder=builder, sampling={}, prompt_limit=prompt_limit,
@@ -45,31 +45,31 @@ def run(server, tokenizer, builder, said, prompt_limit=200, response_limit=240, 
 def test_a_hundred_turns_in_a_small_context(tokenizer, builder, context):
     reply = [*tokenizer.encode("go on"), tokenizer.eos_token_id]
     server = FakeServer([reply])
-    episode, kept = run(server, tokenizer, builder, SAID, context=context, notes_tokens=16)
+    episode, conversation = run(server, tokenizer, builder, SAID, context=context, notes_tokens=16)
     assert (episode.ending, len(episode.turns)) == (Ending.TERMINATED, 100)
-    assert episode.segments == len(kept.segments) > 5
+    assert episode.segments == len(conversation.segments) > 5
     sampled = 0
-    for segment in kept.segments:
+    for segment in conversation.segments:
         assert len(segment.prompt_ids) <= 200 and len(segment.response_ids) <= 240
         assert len(segment.response_ids) == len(segment.response_mask) == len(segment.log_probs)
         assert segment.response_mask[-1] == 1
         sampled += sum(segment.response_mask)
     assert sampled == sum(len(request.output.token_ids) for request in server.requests)
-    assert {request.id for request in server.requests} == {kept.request_id}
+    assert {request.id for request in server.requests} == {conversation.request_id}
     for turn in episode.turns:
-        assert kept.segments[turn.segment].response_ids[slice(*turn.tokens)] == reply
+        assert conversation.segments[turn.segment].response_ids[slice(*turn.tokens)] == reply
     # every request ends in what the environment said last, whatever was folded before
-    asked = [tokenizer.decode(request.prompt) for request in server.requests]
-    replies = [text for text in asked if ASK not in text.rsplit("<|im_start|>user", 1)[-1]]
-    assert len(replies) == 100 and all(said in text for said, text in zip(SAID, replies, strict=False))
-    assert all(SAID[0] in text for text in asked)
-    folds = len(kept.segments) - 1
+    prompts = [tokenizer.decode(request.prompt) for request in server.requests]
+    replies = [text for text in prompts if ASK not in text.rsplit("<|im_start|>user", 1)[-1]]
+    assert len(replies) == 100 and all(observation in text for observation, text in zip(SAID, replies, strict=False))
+    assert all(SAID[0] in text for text in prompts)
+    folds = len(conversation.segments) - 1
     assert len(server.requests) == 100 + (folds if context == "summary" else 0) == episode.calls
     noted = [turn.notes for turn in episode.turns if turn.notes]
     assert noted == (["go on"] * folds if context == "summary" else [])
     assert (episode.prompt_tokens, episode.response_tokens) == (
-        sum(len(segment.prompt_ids) for segment in kept.segments),
-        sum(len(segment.response_ids) for segment in kept.segments),
+        sum(len(segment.prompt_ids) for segment in conversation.segments),
+        sum(len(segment.response_ids) for segment in conversation.segments),
     )
 
 
@@ -82,17 +82,17 @@ def test_a_hundred_turns_in_a_small_context(tokenizer, builder, context):
     response_limit=st.integers(150, 300),
 )
 def test_samples_of_any_episode(tokenizer, builder, words, replies, context, keep, response_limit):
-    said = [" ".join(["word"] * number) for number in words]
+    observations = [" ".join(["word"] * number) for number in words]
     server = FakeServer([[5] * (length - 1) + [tokenizer.eos_token_id] for length in replies])
-    episode, kept = run(
-        server, tokenizer, builder, said, 200, response_limit, context=context, keep_turns=keep, notes_tokens=8
+    episode, conversation = run(
+        server, tokenizer, builder, observations, 200, response_limit, context=context, keep_turns=keep, notes_tokens=8
     )
     assert episode.ending in (Ending.TERMINATED, Ending.CONTEXT_LIMIT)
-    assert len(kept.segments) == 1 or context != "full"
-    for segment in kept.segments:
+    assert len(conversation.segments) == 1 or context != "full"
+    for segment in conversation.segments:
         assert len(segment.prompt_ids) <= 200 and len(segment.response_ids) <= response_limit
         assert not segment.response_ids or segment.response_mask[-1] == 1
-    written = sum(sum(segment.response_mask) for segment in kept.segments)
+    written = sum(sum(segment.response_mask) for segment in conversation.segments)
     assert written == sum(len(request.output.token_ids) for request in server.requests)
 
 
@@ -100,24 +100,26 @@ def test_samples_of_any_episode(tokenizer, builder, words, replies, context, kee
 def test_a_window_shows_the_last_turns_at_every_turn(tokenizer, builder, keep):
     replies = [f"go {number}" for number in range(12)]
     server = FakeServer([[*tokenizer.encode(reply), tokenizer.eos_token_id] for reply in replies])
-    episode, kept = run(server, tokenizer, builder, SAID[:13], 400, 400, context="window", keep_turns=keep)
+    episode, conversation = run(server, tokenizer, builder, SAID[:13], 400, 400, context="window", keep_turns=keep)
     assert [turn.response for turn in episode.turns] == replies
     for number, request in enumerate(server.requests):
         text = tokenizer.decode(request.prompt)
         shown = range(max(0, number - keep), number)
         assert [reply for reply in replies if f"{reply}<" in text] == [replies[turn] for turn in shown]
-        assert [said for said in SAID[1:13] if said in text] == [SAID[turn + 1] for turn in shown] and SAID[0] in text
+        assert [observation for observation in SAID[1:13] if observation in text] == [
+            SAID[turn + 1] for turn in shown
+        ] and SAID[0] in text
     assert [turn.segment for turn in episode.turns] == [max(0, turn - keep) for turn in range(12)]
-    assert sum(sum(segment.response_mask) for segment in kept.segments) == sum(
+    assert sum(sum(segment.response_mask) for segment in conversation.segments) == sum(
         len(request.output.token_ids) for request in server.requests
     )
 
 
 def test_what_cannot_be_folded_ends_the_episode(tokenizer, builder):
     server = FakeServer([[5, tokenizer.eos_token_id]])
-    said = ["Start.", "far too long " * 100, "End."]
-    episode, kept = run(server, tokenizer, builder, said, context="fold")
-    assert (episode.ending, len(episode.turns), len(kept.segments)) == (Ending.CONTEXT_LIMIT, 1, 1)
+    observations = ["Start.", "far too long " * 100, "End."]
+    episode, conversation = run(server, tokenizer, builder, observations, context="fold")
+    assert (episode.ending, len(episode.turns), len(conversation.segments)) == (Ending.CONTEXT_LIMIT, 1, 1)
 
 
 def test_no_room_for_a_reply_and_notes_is_a_mistake_of_the_recipe(tokenizer, builder):
@@ -163,19 +165,19 @@ def test_notes_of_an_expert():
 @pytest.mark.parametrize("context", ["window", "fold", "summary"])
 def test_experts_are_folded_as_rollouts_are(tokenizer, builder, context):
     """A rollout that says what the expert said makes the same samples of it, up to the notes."""
-    said = SAID[:30]
+    observations = SAID[:30]
     replies = [f"Action: say {number}" for number in range(29)]
     end = tokenizer.eos_token_id
     rules = RolloutSettings(style="compact", max_new_tokens=24, context=context, notes_tokens=24)
     parse = reader(toy.Counter("compact").spec, ActionFormat.REACT)
-    opening = [*toy.Counter("compact").spec.conversation_start("compact"), {"role": "user", "content": said[0]}]
+    opening = [*toy.Counter("compact").spec.conversation_start("compact"), {"role": "user", "content": observations[0]}]
     messages = [*opening]
-    for reply, observation in zip(replies, said[1:], strict=True):
+    for reply, observation in zip(replies, observations[1:], strict=True):
         messages += [{"role": "assistant", "content": reply}, {"role": "user", "content": observation}]
     trajectory = Trajectory.of(str(Task("counter", 2)), messages[:-1], len(opening) - 1)
     limits = {"prompt_limit": 300, "response_limit": 200}
     demonstrated, examples = encoded.encoded(trajectory, tokenizer, builder, settings=rules, **limits)
-    exchanges = [Exchange(*pair) for pair in zip(replies, said[1:], strict=True)]
+    exchanges = [Exchange(*pair) for pair in zip(replies, observations[1:], strict=True)]
 
     class Expert(FakeServer):
         turn = 0
@@ -189,9 +191,9 @@ def test_experts_are_folded_as_rollouts_are(tokenizer, builder, context):
             self.replies = [[*tokenizer.encode(text), end]]
             return await super().generate(request_id, prompt_ids=prompt_ids, sampling_params=sampling_params)
 
-    episode, kept = asyncio.run(
+    episode, conversation = asyncio.run(
         run_episode(
-            lambda: Talking(said, "compact"),
+            lambda: Talking(observations, "compact"),
             TASK,
             lambda: TokenConversation(
                 server=Expert([[0]]), tokenizer=tokenizer, builder=builder, sampling={}, settings=rules, **limits
@@ -201,13 +203,15 @@ def test_experts_are_folded_as_rollouts_are(tokenizer, builder, context):
         )
     )
     assert len(examples) > 2
-    assert examples == [of_segment(segment) for segment in kept.segments]
+    assert examples == [of_segment(segment) for segment in conversation.segments]
     assert encoded.places(demonstrated) == encoded.places(episode)[: len(demonstrated.turns)]
-    whole = encoded.whole(trajectory, tokenizer, builder)
+    example_of_all = encoded.whole(trajectory, tokenizer, builder)
     notes = (
-        0 if context != "summary" else sum(sum(example.loss_weight) for example in examples) - sum(whole.loss_weight)
+        0
+        if context != "summary"
+        else sum(sum(example.loss_weight) for example in examples) - sum(example_of_all.loss_weight)
     )
-    assert sum(sum(example.loss_weight) for example in examples) - notes == sum(whole.loss_weight)
+    assert sum(sum(example.loss_weight) for example in examples) - notes == sum(example_of_all.loss_weight)
 
 
 def test_what_an_expert_must_not_teach_stays_unlearnt(tokenizer, builder):

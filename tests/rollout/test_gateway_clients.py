@@ -41,18 +41,18 @@ def test_openais_client_plays_a_conversation_with_tools():
         tools = [{"type": "function", "function": {"name": "look", "parameters": PARAMETERS}}]
         messages = [{"role": "user", "content": "go"}]
         first = client.chat.completions.create(model="policy", messages=messages, tools=tools)
-        said = first.choices[0].message
-        result = {"role": "tool", "tool_call_id": said.tool_calls[0].id, "content": "a wall"}
-        messages += [said, result]
+        message = first.choices[0].message
+        result = {"role": "tool", "tool_call_id": message.tool_calls[0].id, "content": "a wall"}
+        messages += [message, result]
         stream = client.chat.completions.create(model="policy", messages=messages, tools=tools, stream=True)
         text = "".join(chunk.choices[0].delta.content or "" for chunk in stream)
         with pytest.raises(openai.BadRequestError) as refused:
             client.chat.completions.create(model="policy", messages=messages)
         listed = [model.id for model in client.models.list()]
-        return said.tool_calls[0].function.arguments, text, refused.value.code, listed
+        return message.tool_calls[0].function.arguments, text, refused.value.code, listed
 
-    told, session = with_client(test, says(CALL, "done"), max_turns=2)
-    assert told == ('{"at": 1}', "done", "turn_limit", ["policy"])
+    result, session = with_client(test, says(CALL, "done"), max_turns=2)
+    assert result == ('{"at": 1}', "done", "turn_limit", ["policy"])
     assert [len(messages) for messages in session.shown] == [1, 1], "the second request goes on from the first"
 
 
@@ -62,26 +62,26 @@ def test_openais_client_reads_a_stream_with_calls():
     def test(url, key):
         client = openai.OpenAI(base_url=f"{url}/v1", api_key=key)
         tools = [{"type": "function", "function": {"name": "look", "parameters": PARAMETERS}}]
-        asked = {"model": "policy", "messages": [{"role": "user", "content": "go"}], "tools": tools}
-        with client.chat.completions.stream(**asked, stream_options={"include_usage": True}) as stream:
+        body = {"model": "policy", "messages": [{"role": "user", "content": "go"}], "tools": tools}
+        with client.chat.completions.stream(**body, stream_options={"include_usage": True}) as stream:
             kinds = {event.type for event in stream}
-            told = stream.get_final_completion()
-        call = told.choices[0].message.tool_calls[0]
-        return kinds, told.choices[0].finish_reason, told.usage.total_tokens, call.function.arguments
+            completion = stream.get_final_completion()
+        call = completion.choices[0].message.tool_calls[0]
+        return kinds, completion.choices[0].finish_reason, completion.usage.total_tokens, call.function.arguments
 
-    (kinds, *told), _ = with_client(test, says(CALL, counted=(9, 4)))
-    assert "tool_calls.function.arguments.done" in kinds and told == ["tool_calls", 13, '{"at": 1}']
+    (kinds, *rest), _ = with_client(test, says(CALL, counted=(9, 4)))
+    assert "tool_calls.function.arguments.done" in kinds and rest == ["tool_calls", 13, '{"at": 1}']
 
 
 def test_openais_client_does_not_repeat_what_has_failed():
     openai = pytest.importorskip("openai", reason="pip install openai")
-    asked = []
+    requests = []
 
     class Failing:
         segments, weights = (), ()
 
         async def sample(self, request, room):
-            asked.append(request)
+            requests.append(request)
             raise OSError("gone")
 
     def test(url, key):
@@ -91,7 +91,7 @@ def test_openais_client_does_not_repeat_what_has_failed():
             )
 
     with_client(test, Failing())
-    assert len(asked) == 1
+    assert len(requests) == 1
 
 
 @pytest.mark.slow
@@ -112,8 +112,8 @@ def test_anthropics_client_plays_a_conversation_with_tools():
             reason = stream.get_final_message().stop_reason
         return first.stop_reason, call.input, text, reason
 
-    told, _ = with_client(test, says(CALL, "done"))
-    assert told == ("tool_use", {"at": 1}, "done", "end_turn")
+    result, _ = with_client(test, says(CALL, "done"))
+    assert result == ("tool_use", {"at": 1}, "done", "end_turn")
 
 
 def test_what_is_learned_has_the_log_probabilities_with_which_a_real_model_sampled_it(tokenizer):
@@ -126,14 +126,14 @@ def test_what_is_learned_has_the_log_probabilities_with_which_a_real_model_sampl
     async def test(session, client, _):
         start = [{"role": "user", "content": "Count to 3."}]
 
-        async def said(messages):
-            told = await client.post(CHAT, json={"messages": messages, "max_tokens": 8})
-            return told.json()["choices"][0]["message"]
+        async def ask(messages):
+            response = await client.post(CHAT, json={"messages": messages, "max_tokens": 8})
+            return response.json()["choices"][0]["message"]
 
-        first, _ = await said(start), await said(start)
-        second = await said([*start, first, {"role": "user", "content": "Right."}])
+        first, _ = await ask(start), await ask(start)
+        second = await ask([*start, first, {"role": "user", "content": "Right."}])
         edited = {**first, "content": "Action: say 1"}
-        await said([*start, edited, {"role": "user", "content": "Right."}, second, {"role": "user", "content": "So?"}])
+        await ask([*start, edited, {"role": "user", "content": "Right."}, second, {"role": "user", "content": "So?"}])
         return session.chat.segments
 
     segments = served(test, chat_of(model, seed=5))
@@ -141,9 +141,11 @@ def test_what_is_learned_has_the_log_probabilities_with_which_a_real_model_sampl
     for segment in segments:
         with torch.inference_mode():
             logits = model.model(torch.tensor([segment.ids])).logits[0, len(segment.prompt_ids) - 1 : -1]
-        known = logits.float().log_softmax(-1)[range(len(segment.response_ids)), segment.response_ids].tolist()
-        own = [place for place, mask in enumerate(segment.response_mask) if mask]
-        assert [known[place] for place in own] == pytest.approx([segment.log_probs[place] for place in own], abs=1e-4)
+        log_probs = logits.float().log_softmax(-1)[range(len(segment.response_ids)), segment.response_ids].tolist()
+        sampled = [place for place, mask in enumerate(segment.response_mask) if mask]
+        assert [log_probs[place] for place in sampled] == pytest.approx(
+            [segment.log_probs[place] for place in sampled], abs=1e-4
+        )
 
 
 def test_the_agent_of_the_page_is_the_example():

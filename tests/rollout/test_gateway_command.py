@@ -43,10 +43,10 @@ def served(out, talk, chat=None, **limits):
 
 async def begin(client, **body):
     """Open a session and have a reply; returns what it was told."""
-    told = (await client.post("/sessions", json=body)).json()
-    reply = await client.post(f"{told['url_with_key']}{CHAT}", json=GO)
+    session = (await client.post("/sessions", json=body)).json()
+    reply = await client.post(f"{session['url_with_key']}{CHAT}", json=GO)
     assert reply.json()["choices"][0]["message"]["content"] == "hello"
-    return told
+    return session
 
 
 def test_each_session_is_an_episode(tmp_path):
@@ -59,15 +59,15 @@ def test_each_session_is_an_episode(tmp_path):
         beyond = await begin(client, item_id="textcraft_4", max_turns=1)
         assert (await client.post(f"{beyond['url_with_key']}{CHAT}", json=GO)).json()["error"]["code"] == "turn_limit"
 
-    found = served(tmp_path, talk, max_turns=5)
-    solved, lost, beyond = (found[name] for name in ("textcraft_3", "harness_1", "textcraft_4"))
+    episodes = served(tmp_path, talk, max_turns=5)
+    solved, lost, beyond = (episodes[name] for name in ("textcraft_3", "harness_1", "textcraft_4"))
     assert (solved.ending, solved.reward, solved.max_turns) == (Ending.TERMINATED, 1, 2)
     assert (lost.ending, lost.max_turns, lost.error) == (Ending.TIMEOUT, 5, "the session was closed without a reward")
     assert (beyond.ending, beyond.reward, len(beyond.turns)) == (Ending.TURN_LIMIT, 0, 1)
 
 
 @pytest.mark.parametrize(
-    ("body", "key", "status", "said"),
+    ("body", "key", "status", "message"),
     [
         (b"{}", "guess", 401, "not the gateway's key"),
         (b'{"item_id": 7}', "secret", 400, "item_id is 7; give a text"),
@@ -77,10 +77,10 @@ def test_each_session_is_an_episode(tmp_path):
         (b"{", "secret", 400, "JSON"),
     ],
 )
-def test_what_cannot_be_opened_is_told(tmp_path, body, key, status, said):
+def test_what_cannot_be_opened_is_told(tmp_path, body, key, status, message):
     async def talk(client):
         answer = await client.post("/sessions", content=body, headers={"x-api-key": key})
-        assert answer.status_code == status and said in answer.json()["error"]["message"]
+        assert answer.status_code == status and message in answer.json()["error"]["message"]
 
     assert served(tmp_path, talk) == {}
 
@@ -99,8 +99,8 @@ def test_the_gateway_of_a_run_opens_no_session_over_http():
         async with Gateway() as gateway, httpx.AsyncClient(base_url=gateway.url, verify=False) as client:
             return await client.post("/sessions", json={})
 
-    told = asyncio.run(run())
-    assert told.status_code == 403 and "a run opens its sessions itself" in told.json()["error"]["message"]
+    response = asyncio.run(run())
+    assert response.status_code == 403 and "a run opens its sessions itself" in response.json()["error"]["message"]
 
 
 @pytest.mark.slow

@@ -35,9 +35,9 @@ def post(path, body, chat=None, **limits):
 
 
 def test_an_answer_in_openais_form():
-    told = post(CHAT, {**GO, "temperature": 0.5, "tool_choice": "auto"})
-    assert told.status_code == 200 and told.headers["x-ignored-parameters"] == "temperature"
-    body = told.json()
+    response = post(CHAT, {**GO, "temperature": 0.5, "tool_choice": "auto"})
+    assert response.status_code == 200 and response.headers["x-ignored-parameters"] == "temperature"
+    body = response.json()
     assert body["choices"][0]["message"] == {"role": "assistant", "content": "hello", "refusal": None}
     assert body["choices"][0]["finish_reason"] == "stop" and body["model"] == "m"
 
@@ -53,9 +53,11 @@ def test_calls_in_openais_form():
 
 def test_a_stream_in_openais_form():
     body = {**GO, "stream": True, "stream_options": {"include_usage": True}}
-    told = post(CHAT, {**body, "tools": [{"type": "function", "function": TOOL}]}, says(CALL))
-    assert told.headers["content-type"].startswith("text/event-stream") and told.text.endswith("data: [DONE]\n\n")
-    *chunks, last = events(told.text)
+    response = post(CHAT, {**body, "tools": [{"type": "function", "function": TOOL}]}, says(CALL))
+    assert response.headers["content-type"].startswith("text/event-stream") and response.text.endswith(
+        "data: [DONE]\n\n"
+    )
+    *chunks, last = events(response.text)
     deltas = [chunk["choices"][0]["delta"] for chunk in chunks]
     assert "".join(delta.get("content") or "" for delta in deltas) == "I look."
     assert next(delta for delta in deltas if "tool_calls" in delta)["tool_calls"][0]["function"]["name"] == "look"
@@ -70,20 +72,20 @@ def test_an_answer_in_anthropics_form():
     assert answer["stop_reason"] == "tool_use"
     assert [block["type"] for block in answer["content"]] == ["text", "tool_use"]
     assert answer["content"][1]["input"] == {"at": 1}
-    told = events(post(MESSAGES, {**body, "stream": True}, says(CALL)).text)
-    assert [each["type"] for each in told][:2] == ["message_start", "content_block_start"]
-    assert told[-2]["delta"]["stop_reason"] == "tool_use" and told[-1] == {"type": "message_stop"}
+    streamed = events(post(MESSAGES, {**body, "stream": True}, says(CALL)).text)
+    assert [each["type"] for each in streamed][:2] == ["message_start", "content_block_start"]
+    assert streamed[-2]["delta"]["stop_reason"] == "tool_use" and streamed[-1] == {"type": "message_stop"}
 
 
 def test_both_forms_tell_the_model_the_same():
     """One conversation with a call and its result, in each form."""
-    told = []
+    requests = []
 
     class Seen:
         segments, weights = (), ()
 
         async def sample(self, request, room):
-            told.append((request.messages, request.tools))
+            requests.append((request.messages, request.tools))
             return await says("ok").sample(request, room)
 
     call = {"id": "c", "type": "function", "function": {"name": "look", "arguments": '{"at": 1}'}}
@@ -121,7 +123,7 @@ def test_both_forms_tell_the_model_the_same():
         },
         Seen(),
     )
-    assert told[0] == told[1]
+    assert requests[0] == requests[1]
 
 
 BAD = {
@@ -144,9 +146,9 @@ BAD = {
 
 @pytest.mark.parametrize("name", BAD)
 def test_what_cannot_be_answered_is_refused_in_words(name):
-    told = post(CHAT, BAD[name])
-    assert told.status_code == 400 and told.headers["x-should-retry"] == "false"
-    error = told.json()["error"]
+    response = post(CHAT, BAD[name])
+    assert response.status_code == 400 and response.headers["x-should-retry"] == "false"
+    error = response.json()["error"]
     assert error["code"] == "invalid_request" and len(error["message"]) > 10
 
 
@@ -155,8 +157,8 @@ FORMS = [{"output_format": {"type": "json_schema"}}, {"output_config": {"format"
 
 @pytest.mark.parametrize("form", FORMS)
 def test_a_form_of_the_output_is_refused(form):
-    told = post(MESSAGES, {**GO, "max_tokens": 9, **form})
-    assert told.status_code == 400 and "ask for it in a message" in told.json()["error"]["message"]
+    response = post(MESSAGES, {**GO, "max_tokens": 9, **form})
+    assert response.status_code == 400 and "ask for it in a message" in response.json()["error"]["message"]
 
 
 def test_no_key_and_a_wrong_one_are_refused_alike():
@@ -164,14 +166,14 @@ def test_no_key_and_a_wrong_one_are_refused_alike():
         other = gateway.open(echo(), Limits())
         keys = [{}, {"authorization": "Bearer x"}, {"authorization": f"Bearer {other.key}"}, {"x-api-key": b"\xe4"}]
         async with httpx.AsyncClient(verify=False) as stranger:
-            told = [await stranger.post(f"{client.base_url}{CHAT[1:]}", json=GO, headers=each) for each in keys]
-            told.append(await stranger.post(f"{gateway.url}/sessions/no{CHAT}", json=GO, headers=client.headers))
-            told.append(await stranger.post(f"{gateway.url}/sessions/no/key/no%20session{CHAT}", json=GO))
+            responses = [await stranger.post(f"{client.base_url}{CHAT[1:]}", json=GO, headers=each) for each in keys]
+            responses.append(await stranger.post(f"{gateway.url}/sessions/no{CHAT}", json=GO, headers=client.headers))
+            responses.append(await stranger.post(f"{gateway.url}/sessions/no/key/no%20session{CHAT}", json=GO))
         ways = {"authorization": "", "x-api-key": session.key}, {"authorization": f"bearer {session.key}"}
-        return told, [await client.post(CHAT, json=GO, headers=each) for each in ways]
+        return responses, [await client.post(CHAT, json=GO, headers=each) for each in ways]
 
-    told, right = served(test, says("hello"))
-    assert {each.status_code for each in told} == {401} and len({each.text for each in told}) == 1
+    responses, right = served(test, says("hello"))
+    assert {each.status_code for each in responses} == {401} and len({each.text for each in responses}) == 1
     assert [each.status_code for each in right] == [200, 200]
 
 
@@ -189,16 +191,16 @@ def test_a_harness_that_can_set_a_base_url_only_has_the_key_in_it():
 
 def test_limits_are_errors_that_the_harness_sees():
     async def test(session, client, gateway):
-        told = [await client.post(CHAT, json=GO) for _ in range(3)]
-        return [each.status_code for each in told], told[-1].json()["error"]["code"], session.stopped
+        responses = [await client.post(CHAT, json=GO) for _ in range(3)]
+        return [each.status_code for each in responses], responses[-1].json()["error"]["code"], session.stopped
 
     assert served(test, says("hello"), max_turns=2) == ([200, 200, 400], "turn_limit", Ending.TURN_LIMIT)
 
 
 def test_requests_side_by_side_do_not_pass_the_limit():
     async def test(session, client, gateway):
-        told = await asyncio.gather(*(client.post(CHAT, json=GO) for _ in range(8)))
-        return sorted(each.status_code for each in told), len(session.turns)
+        responses = await asyncio.gather(*(client.post(CHAT, json=GO) for _ in range(8)))
+        return sorted(each.status_code for each in responses), len(session.turns)
 
     assert served(test, says("hello", seconds=0.05), max_turns=3) == ([200] * 3 + [400] * 5, 3)
 
@@ -223,24 +225,24 @@ def test_tokens_are_limited_over_all_replies():
 
 
 def test_a_conversation_that_is_too_long_is_the_error_that_clients_know():
-    told = post(CHAT, GO, failing(NoResponse(Ending.CONTEXT_LIMIT, "too long")))
-    assert (told.status_code, told.json()["error"]["code"]) == (400, "context_length_exceeded")
+    response = post(CHAT, GO, failing(NoResponse(Ending.CONTEXT_LIMIT, "too long")))
+    assert (response.status_code, response.json()["error"]["code"]) == (400, "context_length_exceeded")
 
 
 def test_a_model_that_fails_ends_the_session_and_clients_do_not_ask_again():
     async def test(session, client, gateway):
-        told = [await client.post(CHAT, json=GO), await client.post(MESSAGES, json=GO)]
-        return [(each.status_code, each.headers["x-should-retry"]) for each in told], str(session.failure)
+        responses = [await client.post(CHAT, json=GO), await client.post(MESSAGES, json=GO)]
+        return [(each.status_code, each.headers["x-should-retry"]) for each in responses], str(session.failure)
 
     assert served(test, failing(OSError("gone"))) == ([(503, "false")] * 2, "gone")
 
 
 def test_a_reward_ends_the_session():
     async def test(session, client, gateway):
-        told = [await client.post("/reward", json=body) for body in ({}, {"reward": 2}, {"reward": True}, [1])]
-        told += [await client.post("/reward", json={"reward": reward}) for reward in (0.5, 0.5, 0.7)]
-        told.append(await client.post(CHAT, json=GO))
-        return [each.status_code for each in told], session.reward
+        responses = [await client.post("/reward", json=body) for body in ({}, {"reward": 2}, {"reward": True}, [1])]
+        responses += [await client.post("/reward", json={"reward": reward}) for reward in (0.5, 0.5, 0.7)]
+        responses.append(await client.post(CHAT, json=GO))
+        return [each.status_code for each in responses], session.reward
 
     assert served(test, says("hello")) == ([400] * 4 + [200, 200, 409, 409], 0.5)
 
@@ -265,10 +267,10 @@ def test_a_session_that_never_ends_is_reclaimed():
     async def test(session, client, gateway):
         await client.post(CHAT, json=GO)
         now[0] = 9
-        kept = sessions.reclaim()
+        left = sessions.reclaim()
         now[0] = 11
         gone = sessions.reclaim()
-        return kept, gone == [session], (await client.post(CHAT, json=GO)).status_code, session.over.is_set()
+        return left, gone == [session], (await client.post(CHAT, json=GO)).status_code, session.over.is_set()
 
     assert served(test, says("hello"), sessions) == ([], True, 401, True)
 
@@ -277,13 +279,13 @@ def test_a_session_that_never_ends_is_reclaimed():
 def test_a_connection_stays_open_longer_than_servers_usually_let_it():
     async def test(session, client, gateway):
         reader, writer = await asyncio.open_connection("127.0.0.1", int(gateway.url.rpartition(":")[2]))
-        found = []
+        answers = []
         for seconds in (0, 6):
             await asyncio.sleep(seconds)
             writer.write(b"GET / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n")
-            found.append(await reader.read(1 << 16))
+            answers.append(await reader.read(1 << 16))
         writer.close()
-        return found
+        return answers
 
     first, second = served(test, says("hello"))
     assert first.startswith(b"HTTP/1.1") and second.startswith(b"HTTP/1.1")
@@ -309,11 +311,13 @@ def test_a_thousand_sessions():
             body = {"messages": [{"role": "user", "content": f"I am {number}"}]}
             async with places:
                 url = f"{gateway.address(sessions[number])}{CHAT}"
-                told = await client.post(url, json=body, headers={"authorization": f"Bearer {sessions[number].key}"})
-            return told.json()["choices"][0]["message"]["content"]
+                response = await client.post(
+                    url, json=body, headers={"authorization": f"Bearer {sessions[number].key}"}
+                )
+            return response.json()["choices"][0]["message"]["content"]
 
-        said = await asyncio.gather(*(talk(number) for number in talking))
-        assert said == [f"I am {number}" for number in talking] and len(gateway.sessions) == 1001
+        replies = await asyncio.gather(*(talk(number) for number in talking))
+        assert replies == [f"I am {number}" for number in talking] and len(gateway.sessions) == 1001
         for session in sessions:
             gateway.close(session)
         return len(gateway.sessions)
@@ -330,17 +334,17 @@ def test_as_many_sessions_as_allowed():
 
 def test_a_large_body_is_refused(monkeypatch):
     monkeypatch.setattr(app, "BODY", 1000)
-    told = post(CHAT, {"messages": [{"role": "user", "content": "x" * 2000}]})
-    assert told.status_code == 413
+    response = post(CHAT, {"messages": [{"role": "user", "content": "x" * 2000}]})
+    assert response.status_code == 413
 
 
 def test_what_is_not_there_is_told_with_what_is():
     async def test(session, client, gateway):
         return [await client.post("/v1/embeddings", json={}), await client.get(CHAT)]
 
-    told = served(test, echo())
-    assert [each.status_code for each in told] == [404, 405]
-    assert all("/v1/chat/completions" in each.json()["error"]["message"] for each in told)
+    responses = served(test, echo())
+    assert [each.status_code for each in responses] == [404, 405]
+    assert all("/v1/chat/completions" in each.json()["error"]["message"] for each in responses)
 
 
 JSON = st.recursive(
@@ -423,13 +427,13 @@ ANY = st.tuples(
 
 @pytest.mark.parametrize(("path", "body"), [(CHAT, OPENAI), (MESSAGES, ANTHROPIC)])
 def test_the_bodies_that_are_changed_are_right(path, body):
-    told = post(path, body, says(CALL))
-    assert told.status_code == 200
-    assert told.headers["x-ignored-parameters"] == ("temperature, tool_choice" if path == CHAT else "tool_choice")
+    response = post(path, body, says(CALL))
+    assert response.status_code == 200
+    assert response.headers["x-ignored-parameters"] == ("temperature, tool_choice" if path == CHAT else "tool_choice")
 
 
 @pytest.fixture(scope="module")
-def asked():
+def ask_gateway():
     """Sends a request to a session of a gateway that has a thousand others; gives the answer and the session."""
     loop, sessions = asyncio.new_event_loop(), Sessions()
     service = Service(lambda number: says(CALL), "secret", Limits(), None, sessions)
@@ -442,10 +446,10 @@ def asked():
         session = gateway.open(says(CALL), Limits())
         url = gateway.url + path.replace("{id}", session.id).replace("{key}", session.key)
         head = {"x-api-key": (key or ("secret" if path == "/sessions" else session.key)).encode("latin-1")}
-        told = loop.run_until_complete(client.request(method, url, content=body, headers=head))
+        response = loop.run_until_complete(client.request(method, url, content=body, headers=head))
         for each in [*sessions][1001:]:
             gateway.close(each)
-        return told, session
+        return response, session
 
     yield ask
     loop.run_until_complete(service.close())
@@ -455,20 +459,20 @@ def asked():
 
 @settings(max_examples=swept(300))
 @given(RIGHT)
-def test_any_body_is_answered(asked, sent):
-    told, session = asked(*sent)
-    assert told.status_code in (200, 400) and session.failure is None, told.text
-    if told.status_code == 400:
-        assert told.json()["error"]["message"]
+def test_any_body_is_answered(ask_gateway, sent):
+    response, session = ask_gateway(*sent)
+    assert response.status_code in (200, 400) and session.failure is None, response.text
+    if response.status_code == 400:
+        assert response.json()["error"]["message"]
 
 
 @settings(max_examples=swept(300))
 @given(ANY, st.none() | st.text(st.characters(min_codepoint=0xA1, max_codepoint=0xFF), min_size=1, max_size=9))
-def test_any_request_is_answered(asked, sent, key):
-    told, session = asked(*sent, key)
-    assert told.status_code < 500 and session.failure is None, told.text
-    if told.status_code >= 400:
-        assert told.json()["error"]["message"]
+def test_any_request_is_answered(ask_gateway, sent, key):
+    response, session = ask_gateway(*sent, key)
+    assert response.status_code < 500 and session.failure is None, response.text
+    if response.status_code >= 400:
+        assert response.json()["error"]["message"]
 
 
 def test_a_gateway_listens_on_loopback_unless_told():
@@ -496,8 +500,10 @@ def test_what_a_model_writes_as_a_call_can_come_back(odd, body):
 
     async def test(session, client, gateway):
         first = await client.post(path, json={**body, "stream": False})
-        said = first.json()
-        message = said["choices"][0]["message"] if path == CHAT else {"role": "assistant", "content": said["content"]}
+        answer = first.json()
+        message = (
+            answer["choices"][0]["message"] if path == CHAT else {"role": "assistant", "content": answer["content"]}
+        )
         more = [*body["messages"], message, {"role": "user", "content": "on"}]
         return first.status_code, (await client.post(path, json={**body, "messages": more})).status_code
 

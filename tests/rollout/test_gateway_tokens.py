@@ -83,9 +83,9 @@ def learned(segments):
     """Each response that is learned from, with all that the model was fed before it, and its log-probabilities."""
     for segment in segments:
         at = 0
-        for own, tokens in groupby(segment.response_mask):
+        for sampled, tokens in groupby(segment.response_mask):
             span = slice(at, at + len(list(tokens)))
-            if own:
+            if sampled:
                 prompt = segment.prompt_ids + segment.response_ids[:at]
                 yield prompt, segment.response_ids[span], segment.log_probs[span]
             else:
@@ -130,17 +130,17 @@ def test_whatever_a_harness_edits_the_tokens_learned_are_those_sampled(
     )  # fmt: skip
     messages, tools = [{"role": "system", "content": "You play."}, user("Count.")], [LOOK]
     for edit, words, place in steps:
-        own = [at for at, each in enumerate(messages) if each["role"] == "assistant"]
+        answered = [at for at, each in enumerate(messages) if each["role"] == "assistant"]
         match edit:
-            case "drop thought" | "reword" if own:
-                at = own[place % len(own)]
-                said = messages[at]["content"]
-                text = said.rpartition("</think>")[2] if edit == "drop thought" else words
+            case "drop thought" | "reword" if answered:
+                at = answered[place % len(answered)]
+                content = messages[at]["content"]
+                text = content.rpartition("</think>")[2] if edit == "drop thought" else words
                 messages = [*messages[:at], {**messages[at], "content": text}, *messages[at + 1 :]]
-            case "window" if own:
-                messages = [messages[0], user("earlier turns are hidden"), *messages[own[place % len(own)] :]]
-            case "branch" if own:
-                messages = [*messages[: own[place % len(own)] + 1], user(words)]
+            case "window" if answered:
+                messages = [messages[0], user("earlier turns are hidden"), *messages[answered[place % len(answered)] :]]
+            case "branch" if answered:
+                messages = [*messages[: answered[place % len(answered)] + 1], user(words)]
             case "system":
                 messages = [{"role": "system", "content": words}, *messages[1:]]
             case "tools":
@@ -160,9 +160,9 @@ def test_a_conversation_that_only_grows_is_one_segment_with_the_tokens_of_its_te
     chat = tools_chat if name == "tools" else chat_of(name)
     server, tokens = session(chat, [chat.reply("Action: say 1"), chat.reply("Right.")])
     messages = [{"role": "system", "content": "You play."}, user("Count to 3.")]
-    for said in ("Right.", "You said 2.", "So?"):
+    for text in ("Right.", "You said 2.", "So?"):
         reply, _ = ask(tokens, messages)
-        messages = [*messages, reply.message, user(said)]
+        messages = [*messages, reply.message, user(text)]
     assert len(tokens.segments) == 1
     assert server.requests[-1].prompt == chat.ids(messages[:-2])
     check(server, tokens.segments)
@@ -176,10 +176,10 @@ def test_tools_calls_and_results_are_rendered_by_the_template(tools_chat):
     assert [(call.name, call.arguments) for call in reply.calls] == [("look", {"at": 1})] * 2
     results = [{"role": "tool", "content": text, "tool_call_id": "x"} for text in ("a wall", "a door")]
     ask(tokens, [user("go"), reply.message, *results], [LOOK])
-    whole = tools_chat.tokenizer.apply_chat_template(
+    rendered = tools_chat.tokenizer.apply_chat_template(
         [user("go"), reply.message, *results], tools=[LOOK], add_generation_prompt=True, tokenize=False
     )
-    assert tools_chat.tokenizer.decode(server.requests[1].prompt) == whole
+    assert tools_chat.tokenizer.decode(server.requests[1].prompt) == rendered
     assert len(tokens.segments) == 1
 
 

@@ -365,11 +365,11 @@ def test_a_harness_is_evaluated_like_any_policy(script):
     """Its score is one number; the environment gives the tasks, their goals and the turn limit."""
     command = script('assert ask(task["goal"]) == "hello"; reward(task["sample"] % 2)')
     keys = {"samples": 2, "concurrency": 4, "temperature": 1, "harness": shlex.join(command)}
-    found = evaluate(lambda messages: "hello", "maze:test:2", **keys)
-    assert found.success.value == 0.5 and [record.reward for record in found.records] == [0, 1, 0, 1]
-    assert found.records[0].messages[0]["content"] == make("maze").goal(Task.parse(found.records[0].item_id))
-    assert found.records[0].max_turns == make("maze").spec.max_turns
-    assert "agent.py with <lambda>" in str(found)
+    evaluated = evaluate(lambda messages: "hello", "maze:test:2", **keys)
+    assert evaluated.success.value == 0.5 and [record.reward for record in evaluated.records] == [0, 1, 0, 1]
+    assert evaluated.records[0].messages[0]["content"] == make("maze").goal(Task.parse(evaluated.records[0].item_id))
+    assert evaluated.records[0].max_turns == make("maze").spec.max_turns
+    assert "agent.py with <lambda>" in str(evaluated)
     assert read(["panel=maze:test", "policy=oracle", "harness=python agent.py"]).harness == "python agent.py"
 
 
@@ -379,15 +379,17 @@ def test_a_harness_is_evaluated_with_a_model_behind_an_api(script, monkeypatch):
     command = script('reward(float(ask(task["goal"]) == "hello"))')
     keys = {"samples": 1, "concurrency": 2, "temperature": 1, "harness": shlex.join(command)}
     server = ChatServer(lambda messages: "hello")
-    found = asyncio.run(server.during(lambda name: asyncio.to_thread(evaluate, name, "maze:test:2", **keys)))
-    assert (found.success.value, len(server.requests)) == (1, 2)
+    evaluated = asyncio.run(server.during(lambda name: asyncio.to_thread(evaluate, name, "maze:test:2", **keys)))
+    assert (evaluated.success.value, len(server.requests)) == (1, 2)
     assert all(request["messages"][0]["content"] for request in server.requests)
 
 
 def test_a_function_is_evaluated_by_its_name(functions):
     keys = {"samples": 1, "concurrency": 2, "temperature": 1}
-    found = evaluate(lambda messages: "hello", "maze:test:2", **keys, harness="harness_functions:agent")
-    assert [record.reward for record in found.records] == [0, 0] and "harness_functions:agent with" in str(found)
+    evaluated = evaluate(lambda messages: "hello", "maze:test:2", **keys, harness="harness_functions:agent")
+    assert [record.reward for record in evaluated.records] == [0, 0] and "harness_functions:agent with" in str(
+        evaluated
+    )
 
 
 def test_a_harness_is_told_what_its_model_should_read_first(script):
@@ -418,7 +420,7 @@ def test_settings_are_read_from_a_mapping(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("rules", "said"),
+    ("rules", "message"),
     [
         ({}, "give either harness.command or harness.function"),
         ({"command": ["no-such-program"]}, "there is no program 'no-such-program'"),
@@ -430,13 +432,13 @@ def test_settings_are_read_from_a_mapping(tmp_path, monkeypatch):
         ({"command": ["true"], "grade_file": "a", "grade_command": ["true"]}, "are both given"),
     ],
 )
-def test_wrong_settings_are_told(rules, said):
-    with pytest.raises(ValueError, match=said):
+def test_wrong_settings_are_told(rules, message):
+    with pytest.raises(ValueError, match=message):
         Harness(**rules)
 
 
 @pytest.mark.parametrize(
-    ("settings", "said"),
+    ("settings", "message"),
     [
         ({"command": True}, "harness.command is True; give a text or a list of texts"),
         ({"command": ["ls", 1]}, "harness.command is ['ls', 1]; give a text or"),
@@ -450,8 +452,8 @@ def test_wrong_settings_are_told(rules, said):
         ({"command": "ls", "env": ["A"]}, "harness.env is ['A']; give a text for each variable"),
     ],
 )
-def test_settings_of_another_kind_are_told(settings, said):
-    with pytest.raises(ValueError, match=re.escape(said)):
+def test_settings_of_another_kind_are_told(settings, message):
+    with pytest.raises(ValueError, match=re.escape(message)):
         Harness.of(settings)
 
 

@@ -71,7 +71,7 @@ def played(tokenizer, tmp_path):
 
 def rollout(output):
     ids = output.prompt_ids + output.response_ids
-    weights = [0.0] * len(output.prompt_ids) + [float(own) for own in output.response_mask]
+    weights = [0.0] * len(output.prompt_ids) + [float(weight) for weight in output.response_mask]
     return Rollout(
         episode=episode_of(output), segments=(Example(ids, weights, len(output.prompt_ids)),), group="counter_2"
     )
@@ -93,8 +93,8 @@ def test_credit_per_turn_and_successes_are_those_of_the_environment_itself(playe
     learned = []
     for side in (itself, program):
         evolving = AgentEvol(AgentEvolConfig(max_per_task=2))
-        kept, _ = evolving.keep(1, side)
-        assert kept == side[:2]
+        successes, _ = evolving.keep(1, side)
+        assert successes == side[:2]
         learned.append(evolving.rows())
     assert [(row.segment, row.streams) for row in learned[0]] == [(row.segment, row.streams) for row in learned[1]]
 

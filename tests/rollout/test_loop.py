@@ -377,8 +377,8 @@ def test_what_holds_for_every_episode(replies, max_turns):
     assert episode.success == (episode.turns[-1].observation == "Done.")
     assert (episode.ending is Ending.TERMINATED) == (episode.turns[-1].observation in ("Done.", "Wrong."))
     assert episode.ending in (Ending.TERMINATED, Ending.TURN_LIMIT)
-    said = [text for turn in episode.turns for text in (turn.response, turn.observation)]
-    assert [message["content"] for message in episode.messages[3:]] == said[:-1]
+    texts = [text for turn in episode.turns for text in (turn.response, turn.observation)]
+    assert [message["content"] for message in episode.messages[3:]] == texts[:-1]
 
 
 def test_a_prefix_is_replayed_without_asking_the_policy():

@@ -76,10 +76,10 @@ def test_a_template_that_renders_episodes_in_another_way_is_refused(folder, tmp_
 def test_an_episodes_seed_decides_what_is_drawn_whatever_was_drawn_before(folder):
     def sampled(*seeds):
         model = TransformersModel(folder, temperature=1, seed=0)
-        asked = [{"max_tokens": 8, "seed": seed} for seed in seeds]
+        parameters = [{"max_tokens": 8, "seed": seed} for seed in seeds]
         return [
             asyncio.run(model.generate(request_id="a", prompt_ids=[5, 6], sampling_params=sampling))
-            for sampling in asked
+            for sampling in parameters
         ]
 
     first, second = sampled(1, 2)

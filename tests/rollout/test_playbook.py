@@ -23,9 +23,9 @@ def applied(plan):
     """The playbook after a plan, and every id with the texts that it had at birth."""
     playbook, born = Playbook(), []
     for step, (env, operation, most) in enumerate(plan):
-        known = {lesson.id for lesson in playbook.lessons}
+        ids = {lesson.id for lesson in playbook.lessons}
         playbook.apply(operation, env, step, "maze_1")
-        born += [lesson.id for lesson in playbook.lessons if lesson.id not in known]
+        born += [lesson.id for lesson in playbook.lessons if lesson.id not in ids]
         if most:
             playbook.cut(most, 1500)
             assert all(len(playbook.of(env)) <= most for env in ("maze", "counter"))

@@ -77,8 +77,8 @@ def test_where_no_actions_are_listed_those_of_other_tasks_are_drawn():
     env, task, settings = make("textcraft", style="compact"), Task("textcraft", 12), RolloutSettings(style="compact")
     policy = Random()
     episodes = [asyncio.run(policy.run(env, task, settings, sample=sample)) for sample in range(8)]
-    said = {turn.action for episode in episodes for turn in episode.turns}
-    assert len(said) > 8 and all(command.startswith(("craft ", "get ")) for command in said)
+    actions = {turn.action for episode in episodes for turn in episode.turns}
+    assert len(actions) > 8 and all(command.startswith(("craft ", "get ")) for command in actions)
     again = asyncio.run(Random().run(make("textcraft", style="compact"), task, settings))
     assert [turn.action for turn in again.turns] == [turn.action for turn in episodes[0].turns]
 

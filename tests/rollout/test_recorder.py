@@ -11,10 +11,10 @@ from agentgym_rl.rollout.recorder import EpisodeRecorder, key_of, shard, store
 
 def slim(full):
     assert all(turn.pieces for turn in full.turns)
-    found = deepcopy(full)
-    for turn in found.turns:
+    stripped = deepcopy(full)
+    for turn in stripped.turns:
         turn.pieces, turn.log_probs = [], []
-    return found
+    return stripped
 
 
 def test_what_is_carried_has_everything_else():
@@ -46,8 +46,8 @@ def test_a_step_is_stored_by_all_processes_and_the_caller(tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == [
         "step000001.0.parquet", "step000001.1.parquet", "step000001.parquet",
     ]  # fmt: skip
-    kept = episode_store.read(tmp_path / "step000001.parquet")
-    assert sorted(kept, key=key_of) == sorted([*full[:4], lost, failed], key=key_of)
+    stored = episode_store.read(tmp_path / "step000001.parquet")
+    assert sorted(stored, key=key_of) == sorted([*full[:4], lost, failed], key=key_of)
     assert len(EpisodeStore(tmp_path).query()) == 6
 
     store(tmp_path, "step000002", [later], write_shards)
@@ -67,9 +67,9 @@ def test_a_repeated_step_replaces_what_an_earlier_attempt_stored(tmp_path):
 def test_episodes_that_no_step_asks_for_are_dropped_in_the_end(tmp_path):
     recorder = EpisodeRecorder(most=2)
     carried = [recorder.record(episode(number)) for number in range(3)]
-    asked = {key_of(episode): [] for episode in carried}
-    assert recorder.write(tmp_path / "a.0.parquet", asked) == [key_of(episode) for episode in carried[1:]]
-    assert recorder.write(tmp_path / "b.0.parquet", asked) == []
+    advantages = {key_of(episode): [] for episode in carried}
+    assert recorder.write(tmp_path / "a.0.parquet", advantages) == [key_of(episode) for episode in carried[1:]]
+    assert recorder.write(tmp_path / "b.0.parquet", advantages) == []
 
 
 def test_advantages_that_are_known_later_are_stored_too(tmp_path):
@@ -77,7 +77,7 @@ def test_advantages_that_are_known_later_are_stored_too(tmp_path):
     first, second = worker.record(episode(0)), worker.record(episode(1))
     first.advantages = [0.5] * len(first.turns)
     store(tmp_path, "step1", [first, second], lambda path, asked: [worker.write(shard(path, 0), asked)])
-    kept = episode_store.read(tmp_path / "step1.parquet")
-    assert [episode.advantages for episode in kept] == [[0.5] * len(first.turns), []]
-    kept[0].advantages = []
-    assert kept == [episode(0), episode(1)]
+    stored = episode_store.read(tmp_path / "step1.parquet")
+    assert [episode.advantages for episode in stored] == [[0.5] * len(first.turns), []]
+    stored[0].advantages = []
+    assert stored == [episode(0), episode(1)]

@@ -95,8 +95,8 @@ def test_failed_episodes_are_returned_but_not_kept(tmp_path):
         assert failing.isdisjoint(journal.entries) and len(journal.entries) == 14
 
 
-@pytest.mark.parametrize(("patience", "done"), [(1, 3), (3, 5)])
-def test_failures_in_a_row_end_the_work(patience, done):
+@pytest.mark.parametrize(("patience", "attempts"), [(1, 3), (3, 5)])
+def test_failures_in_a_row_end_the_work(patience, attempts):
     ran = []
 
     async def work(env, job):
@@ -106,7 +106,7 @@ def test_failures_in_a_row_end_the_work(patience, done):
     says = "counter_1 could not run: gone" if patience == 1 else "3 episodes in a row failed outside the agent: gone"
     with pytest.raises(EnvUnavailable, match=says):
         run(work, patience=patience)
-    assert len(ran) == done
+    assert len(ran) == attempts
 
 
 def test_what_a_job_raises_is_an_episode_of_it_and_the_others_go_on():

@@ -32,7 +32,7 @@ EMPTY = "\n</think>\n\n"
 """Closes a thought without words that the prompt opened."""
 
 
-def run(chat, replies, said, prompt_limit=400, response_limit=2000, **rules):
+def run(chat, replies, observations, prompt_limit=400, response_limit=2000, **rules):
     rules = RolloutSettings(style="compact", retries=0, **rules)
     server = FakeServer(replies)
 
@@ -42,9 +42,9 @@ def run(chat, replies, said, prompt_limit=400, response_limit=2000, **rules):
             response_limit=response_limit, settings=rules,
         )  # fmt: skip
 
-    made = run_episode(lambda: Talking(said, "compact"), TASK, conversation, rules, max_turns=50)
-    episode, kept = asyncio.run(made)
-    return episode, kept, server.requests
+    made = run_episode(lambda: Talking(observations, "compact"), TASK, conversation, rules, max_turns=50)
+    episode, played = asyncio.run(made)
+    return episode, played, server.requests
 
 
 def thinking(chat, thought, answer):
@@ -86,28 +86,28 @@ def test_what_was_fed_is_what_is_trained_on(mode, context, keep, words, replies,
         reply if isinstance(reply, list) else chat.reply(thinking(chat, *reply) if reply[0] else reply[1])
         for reply in replies
     ]
-    said = [" ".join(["word"] * number) for number in words]
-    episode, kept, requests = run(
-        chat, sampled, said, 200, response_limit,
+    observations = [" ".join(["word"] * number) for number in words]
+    episode, conversation, requests = run(
+        chat, sampled, observations, 200, response_limit,
         context=context, thinking=mode[1], keep_turns=keep, max_new_tokens=max_new_tokens, notes_tokens=8,
     )  # fmt: skip
     assert episode.ending in (Ending.TERMINATED, Ending.CONTEXT_LIMIT)
-    assert list(fed(kept.segments)) == [
+    assert list(fed(conversation.segments)) == [
         (request.prompt, request.output.token_ids, request.output.log_probs) for request in requests
     ]
-    for segment in kept.segments:
+    for segment in conversation.segments:
         assert len(segment.prompt_ids) <= 200 and len(segment.response_ids) <= response_limit
         assert segment.response_mask[-1] == 1
-        for at, (own, following) in enumerate(pairwise(segment.response_mask)):
-            if own and not following and segment.response_ids[at] != chat.end:
+        for at, (sampled_here, following) in enumerate(pairwise(segment.response_mask)):
+            if sampled_here and not following and segment.response_ids[at] != chat.end:
                 assert segment.response_ids[at + 1] == chat.end
     for turn in episode.turns:
         start, stop = turn.tokens
-        assert set(kept.segments[turn.segment].response_mask[start:stop]) == {1}
-        ids = kept.segments[turn.segment].response_ids[start:stop]
+        assert set(conversation.segments[turn.segment].response_mask[start:stop]) == {1}
+        ids = conversation.segments[turn.segment].response_ids[start:stop]
         assert chat.tokenizer.decode(ids, skip_special_tokens=True) == turn.response
     if context == "full":
-        for segment, another in pairwise(kept.segments):
+        for segment, another in pairwise(conversation.segments):
             assert strips and another.ids[: len(segment.ids)] != segment.ids
     if strips and not any(isinstance(reply, list) for reply in replies):
         assert not any(SECRET in chat.tokenizer.decode(request.prompt) for request in requests)
@@ -119,26 +119,26 @@ def test_what_was_fed_is_what_is_trained_on(mode, context, keep, words, replies,
 def test_strip_feeds_what_the_template_renders(name, replies, max_new_tokens):
     chat, end = chat_of(name), chat_of(name).tokenizer.decode([chat_of(name).end])
     sampled = [chat.reply(thinking(chat, *reply)) for reply in replies]
-    said = [f"Room {number}." for number in range(len(replies) + 1)]
-    _, kept, requests = run(chat, sampled, said, thinking="strip", max_new_tokens=max_new_tokens)
-    messages = [*OPENING, {"role": "user", "content": said[0]}]
-    for request, seen in zip(requests, said[1:], strict=True):
+    observations = [f"Room {number}." for number in range(len(replies) + 1)]
+    _, conversation, requests = run(chat, sampled, observations, thinking="strip", max_new_tokens=max_new_tokens)
+    messages = [*OPENING, {"role": "user", "content": observations[0]}]
+    for request, seen in zip(requests, observations[1:], strict=True):
         assert request.prompt == chat.ids(messages)
         answer = chat.tokenizer.decode(request.output.token_ids).removesuffix(end)
         answer = answer.rpartition("</think>")[2].strip("\n") if "</think>" in answer else ""
         messages += [{"role": "assistant", "content": answer}, {"role": "user", "content": seen}]
-    assert len(kept.segments) == len(requests)
+    assert len(conversation.segments) == len(requests)
 
 
 @pytest.mark.parametrize("thoughts", [(), (0,), (1, 2), (4,), (0, 1, 2, 3, 4)])
 def test_a_segment_ends_where_thinking_is_dropped_and_nowhere_else(thoughts):
     chat = chat_of("qwen3")
     sampled = [chat.reply(thinking(chat, "hm", "go on") if turn in thoughts else "go on") for turn in range(5)]
-    said = [f"Room {number}." for number in range(6)]
-    episode, kept, _ = run(chat, sampled, said, thinking="strip")
-    assert len(kept.segments) == 1 + len([turn for turn in thoughts if turn < 4]) == episode.segments
-    episode, kept, requests = run(chat, sampled, said, thinking="keep")
-    assert len(kept.segments) == 1
+    observations = [f"Room {number}." for number in range(6)]
+    episode, conversation, _ = run(chat, sampled, observations, thinking="strip")
+    assert len(conversation.segments) == 1 + len([turn for turn in thoughts if turn < 4]) == episode.segments
+    episode, conversation, requests = run(chat, sampled, observations, thinking="keep")
+    assert len(conversation.segments) == 1
     assert chat.tokenizer.decode(requests[-1].prompt).count("hm") == len([turn for turn in thoughts if turn < 4])
 
 
@@ -148,26 +148,26 @@ def test_a_fold_keeps_or_strips_the_thinking_of_the_turns_it_shows(thinking_mode
     reply = chat.reply(thinking(chat, SECRET, "go on"))
     rules = {"context": "fold", "keep_turns": 2, "max_new_tokens": len(reply), "thinking": thinking_mode}
     limit = 120 if thinking_mode == "keep" else 60
-    _, kept, _ = run(chat, [reply], [f"Room {number}." for number in range(12)], 300, limit, **rules)
-    shown = [chat.tokenizer.decode(segment.prompt_ids) for segment in kept.segments]
+    _, conversation, _ = run(chat, [reply], [f"Room {number}." for number in range(12)], 300, limit, **rules)
+    shown = [chat.tokenizer.decode(segment.prompt_ids) for segment in conversation.segments]
     folded = [text for text in shown if "not shown" in text]
     assert folded and all(text.count(SECRET) == times and text.count("go on") == 2 for text in folded)
 
 
 def test_a_fold_closes_the_cut_turns_that_it_shows():
     chat = chat_of("chatml")
-    said = [f"Room {number}." for number in range(12)]
-    _, kept, _ = run(chat, [chat.reply("go on")], said, 300, 60, context="fold", max_new_tokens=2)
-    shown = [chat.tokenizer.decode(segment.prompt_ids) for segment in kept.segments[1:]]
+    observations = [f"Room {number}." for number in range(12)]
+    _, conversation, _ = run(chat, [chat.reply("go on")], observations, 300, 60, context="fold", max_new_tokens=2)
+    shown = [chat.tokenizer.decode(segment.prompt_ids) for segment in conversation.segments[1:]]
     assert shown and all(text.count("<|im_end|>") == text.count("<|im_start|>") - 1 == 6 for text in shown)
 
 
 @pytest.mark.parametrize("name", TEMPLATES)
 def test_a_cut_response_is_closed_as_the_template_closes_one(name):
     chat = chat_of(name)
-    whole = chat.tokenizer.encode("Action: look")
-    for limit in range(1, len(whole) + 1):
-        episode, _, requests = run(chat, [[*whole, chat.end]], ["a", "b", "c"], max_new_tokens=limit)
+    ids = chat.tokenizer.encode("Action: look")
+    for limit in range(1, len(ids) + 1):
+        episode, _, requests = run(chat, [[*ids, chat.end]], ["a", "b", "c"], max_new_tokens=limit)
         cut = [message | {"content": message["content"].strip()} for message in episode.messages]
         text = chat.tokenizer.decode(requests[-1].prompt)
         expected = chat.render(cut[:-1])
@@ -182,17 +182,17 @@ def test_demonstrations_are_cut_as_rollouts_are(name, thinks, context):
     chat = chat_of(name)
     silent = "Action: look" if name != "qwen3_opened" else EMPTY + "Action: look"
     texts = [thinking(chat, "hm " * turn, f"Action: say {turn}") if turn % 3 else silent for turn in range(9)]
-    said = [f"Room {number}." for number in range(10)]
+    observations = [f"Room {number}." for number in range(10)]
     rules = {"context": context, "thinking": thinks, "max_new_tokens": 40}
     limits = {"prompt_limit": 300, "response_limit": 2000 if context == "full" else 200}
-    episode, kept, _ = run(chat, [chat.reply(text) for text in texts], said, **limits, **rules)
-    assert len(episode.turns) == 9 and (len(kept.segments) == 1) == (context == "full" and thinks == "keep")
+    episode, conversation, _ = run(chat, [chat.reply(text) for text in texts], observations, **limits, **rules)
+    assert len(episode.turns) == 9 and (len(conversation.segments) == 1) == (context == "full" and thinks == "keep")
     written = [message | {"content": message["content"].removeprefix(EMPTY)} for message in episode.messages]
     demonstrated, examples = encoded.encoded(
         Trajectory.of(str(TASK), written, len(OPENING)), chat.tokenizer, chat.builder,
         settings=RolloutSettings(**rules), **limits,
     )  # fmt: skip
-    assert examples == [of_segment(segment) for segment in kept.segments]
+    assert examples == [of_segment(segment) for segment in conversation.segments]
     assert [where for _, *where in encoded.places(demonstrated)] == [where for _, *where in encoded.places(episode)]
 
 
@@ -231,10 +231,10 @@ def test_strip_without_an_effect_is_an_error(name, hidden):
 def test_notes_are_handed_on_without_their_thinking():
     chat = chat_of("qwen3")
     replies = [chat.reply(thinking(chat, SECRET, "the lamp"))]
-    said = [f"Room {number}." for number in range(12)]
+    observations = [f"Room {number}." for number in range(12)]
     rules = {"context": "summary", "thinking": "strip", "max_new_tokens": 20, "notes_tokens": 20}
-    episode, kept, requests = run(chat, replies, said, 300, 160, **rules)
+    episode, conversation, requests = run(chat, replies, observations, 300, 160, **rules)
     noted = [turn for turn in episode.turns if turn.notes]
     assert noted and {turn.notes for turn in noted} == {"the lamp"}
     assert not any(SECRET in chat.tokenizer.decode(request.prompt) for request in requests)
-    assert sum(sum(segment.response_mask) for segment in kept.segments) == len(requests) * len(replies[0])
+    assert sum(sum(segment.response_mask) for segment in conversation.segments) == len(requests) * len(replies[0])

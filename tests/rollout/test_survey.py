@@ -18,12 +18,12 @@ def templates(place):
 
 
 def test_files_of_a_folder_are_a_table(tmp_path):
-    known = {"ours@qwen2": CHATML, "theirs@llama": CHATML, "nemo": NEMO, "oss@gpt_oss": GPT_OSS}
-    for name, template in known.items():
+    files = {"ours@qwen2": CHATML, "theirs@llama": CHATML, "nemo": NEMO, "oss@gpt_oss": GPT_OSS}
+    for name, template in files.items():
         (tmp_path / f"{name}.jinja").write_text(template)
-    code, said = templates(tmp_path)
-    assert code == 1, said
-    rows = said.splitlines()[2:]
+    code, output = templates(tmp_path)
+    assert code == 1, output
+    rows = output.splitlines()[2:]
     assert rows[0].startswith("| nemo | repaired, style=agentgym only | an observation only after a response; in the")
     assert rows[1].startswith("| oss | refused | ") and "final" in rows[1]
     assert rows[2:] == ["| ours | as is |  |", r"| theirs | repaired | '\n' after a response |"]
@@ -42,10 +42,10 @@ def test_a_space_before_responses_fits_a_tokenizer_of_words_with_their_space(tmp
 def test_a_model_has_its_own_tokenizer_and_builder(tmp_path):
     chat_of("chatml").tokenizer.save_pretrained(tmp_path)
     LlamaConfig().save_pretrained(tmp_path)
-    code, said = templates(tmp_path)
-    assert (code, said.splitlines()[2:]) == (0, [rf"| {tmp_path} | repaired | '\n' after a response |"])
+    code, output = templates(tmp_path)
+    assert (code, output.splitlines()[2:]) == (0, [rf"| {tmp_path} | repaired | '\n' after a response |"])
 
 
 def test_a_place_without_either_is_named(tmp_path):
-    code, said = templates(tmp_path)
-    assert code == 2 and f"{tmp_path} is no model and no folder of *.jinja" in said
+    code, output = templates(tmp_path)
+    assert code == 2 and f"{tmp_path} is no model and no folder of *.jinja" in output

@@ -129,8 +129,8 @@ def test_a_turn_that_ends_in_two_tokens_ends_once():
     chat = chat_of("cohere")
     check_template(chat.builder)
     first = chat.tokenizer.convert_tokens_to_ids("<|eot_id|>")
-    said = chat.tokenizer.encode("say 1")
-    for response in ([*said, first, chat.end], [*said, first], said):
+    ids_of_reply = chat.tokenizer.encode("say 1")
+    for response in ([*ids_of_reply, first, chat.end], [*ids_of_reply, first], ids_of_reply):
         ids = chat.builder.merge_assistant_tokens(chat.builder.build_initial_tokens(ASKED), response).token_ids
         assert chat.builder.merge_context_tokens(SAID[:2], SAID, ids).token_ids == chat.ids(SAID)
 

@@ -35,9 +35,9 @@ AMPLE = {"prompt_limit": 10_000, "response_limit": 10_000}
 class Talking(toy.Counter):
     """Says these observations, the last one with the end of the task."""
 
-    def __init__(self, said, style):
+    def __init__(self, observations, style):
         super().__init__(style)
-        self.rest = list(said)
+        self.rest = list(observations)
 
     async def _reset(self, task):
         return Observation(self.rest.pop(0))
@@ -65,40 +65,40 @@ SAMPLED = st.tuples(st.lists(st.integers(0, VOCABULARY - 1), min_size=1, max_siz
 
 
 @given(
-    said=OBSERVATIONS,
+    observations=OBSERVATIONS,
     style=STYLES,
     replies=st.lists(SAMPLED, min_size=1, max_size=5),
     response_limit=st.integers(1, 400),
     max_new_tokens=st.integers(1, 25),
 )
-def test_tokens_of_any_episode(tokenizer, builder, said, style, replies, response_limit, max_new_tokens):
+def test_tokens_of_any_episode(tokenizer, builder, observations, style, replies, response_limit, max_new_tokens):
     assert len(tokenizer) == VOCABULARY
     end = tokenizer.eos_token_id
     server = FakeServer([[*ids, end] if ends else ids for ids, ends in replies])
-    episode, kept = run(
+    episode, conversation = run(
         server,
         tokenizer,
         builder,
-        lambda: Talking(said, style),
+        lambda: Talking(observations, style),
         response_limit=response_limit,
         max_new_tokens=max_new_tokens,
     )
-    response, decode = kept.segments[0].response_ids, partial(tokenizer.decode, skip_special_tokens=False)
+    response, decode = conversation.segments[0].response_ids, partial(tokenizer.decode, skip_special_tokens=False)
     assert episode.ending in (Ending.TERMINATED, Ending.CONTEXT_LIMIT)
     assert len(episode.turns) == len(server.requests) >= 1
 
-    first = [*toy.Counter(style).spec.conversation_start(style), {"role": "user", "content": said[0]}]
+    first = [*toy.Counter(style).spec.conversation_start(style), {"role": "user", "content": observations[0]}]
     rendered = tokenizer.apply_chat_template(first, add_generation_prompt=True, tokenize=True, return_dict=False)
-    assert kept.segments[0].prompt_ids == rendered
+    assert conversation.segments[0].prompt_ids == rendered
 
     assert (
         len(response)
-        == len(kept.segments[0].response_mask)
-        == len(kept.segments[0].log_probs)
+        == len(conversation.segments[0].response_mask)
+        == len(conversation.segments[0].log_probs)
         == episode.response_tokens
         <= response_limit
     )
-    assert kept.segments[0].response_mask[-1] == 1
+    assert conversation.segments[0].response_mask[-1] == 1
     learnt, log_probs = [0] * len(response), [0.0] * len(response)
     for turn, request in zip(episode.turns, server.requests, strict=True):
         span = slice(*turn.tokens)
@@ -108,12 +108,12 @@ def test_tokens_of_any_episode(tokenizer, builder, said, style, replies, respons
         learnt[span] = [1] * len(request.output.token_ids)
         log_probs[span] = request.output.log_probs
         # What is requested is what will be learned from, up to here: a prefix cache finds the turns before.
-        assert request.prompt == kept.segments[0].prompt_ids + response[: turn.tokens[0]]
+        assert request.prompt == conversation.segments[0].prompt_ids + response[: turn.tokens[0]]
         assert request.sampling["max_tokens"] == min(max_new_tokens, response_limit - turn.tokens[0])
         assert request.sampling["temperature"] == 0.7
-    assert (learnt, log_probs) == (kept.segments[0].response_mask, kept.segments[0].log_probs)
+    assert (learnt, log_probs) == (conversation.segments[0].response_mask, conversation.segments[0].log_probs)
     assert len({request.id for request in server.requests}) == 1
-    assert kept.messages == episode.messages
+    assert conversation.messages == episode.messages
 
     for number, (turn, following) in enumerate(zip(episode.turns, episode.turns[1:], strict=False), start=1):
         between = decode(response[turn.tokens[1] : following.tokens[0]])
@@ -126,29 +126,29 @@ def test_a_response_of_any_limit_ends_with_a_sampled_token(tokenizer, builder):
     lengths = set()
     for limit in range(1, 150):
         server = FakeServer([tokenizer.encode("Action: look")])
-        _, kept = run(server, tokenizer, builder, lambda: Talking("abcd", "compact"), response_limit=limit)
-        assert len(kept.segments[0].response_ids) <= limit
-        assert kept.segments[0].response_mask[-1] == 1
-        lengths.add(len(kept.segments[0].response_ids))
+        _, conversation = run(server, tokenizer, builder, lambda: Talking("abcd", "compact"), response_limit=limit)
+        assert len(conversation.segments[0].response_ids) <= limit
+        assert conversation.segments[0].response_mask[-1] == 1
+        lengths.add(len(conversation.segments[0].response_ids))
     assert {1, 2, 3, max(lengths)} <= lengths and max(lengths) < 149
 
 
 @given(
-    said=OBSERVATIONS,
+    observations=OBSERVATIONS,
     style=STYLES,
     words=st.lists(st.sampled_from(["Action: say 1", "Thought:\nup .\n\nAction:\nsay 2"]) | TEXT.filter(str.strip)),
 )
-def test_a_supervised_example_is_the_rollout_that_samples_the_same_text(tokenizer, builder, said, style, words):
-    words = [*words, *["Action: look"] * len(said)]
+def test_a_supervised_example_is_the_rollout_that_samples_the_same_text(tokenizer, builder, observations, style, words):
+    words = [*words, *["Action: look"] * len(observations)]
     server = FakeServer([[*tokenizer.encode(text), tokenizer.eos_token_id] for text in words])
-    episode, kept = run(server, tokenizer, builder, lambda: Talking(said, style))
+    episode, conversation = run(server, tokenizer, builder, lambda: Talking(observations, style))
     assert [turn.response for turn in episode.turns] == words[: len(episode.turns)]
     start = len(toy.Counter(style).spec.conversation_start(style))
     trajectory = Trajectory.of(str(TASK), episode.messages, start)
-    tokens = kept.segments[0].prompt_ids + kept.segments[0].response_ids
+    tokens = conversation.segments[0].prompt_ids + conversation.segments[0].response_ids
     example = encoded.whole(trajectory, tokenizer, builder, limit=len(tokens))
-    assert example == from_rollout(tokens, kept.segments[0].response_mask)
-    assert sum(example.loss_weight) == sum(kept.segments[0].response_mask)
+    assert example == from_rollout(tokens, conversation.segments[0].response_mask)
+    assert sum(example.loss_weight) == sum(conversation.segments[0].response_mask)
     again, _ = encoded.encoded(trajectory, tokenizer, builder)
     assert encoded.places(again) == encoded.places(episode)
     assert [turn.action for turn in again.turns] == [turn.action for turn in episode.turns]
@@ -166,14 +166,16 @@ def test_only_flagged_replies_are_learnt_from(tokenizer, builder):
     both, first, second, neither = (
         trajectory(*flags) for flags in ((True, True), (True, False), (False, True), (False, False))
     )
-    whole = encoded.whole(both, tokenizer, builder, 1000)
+    example_of_all = encoded.whole(both, tokenizer, builder, 1000)
     reply = len(tokenizer.encode("Action: b")) + 1
-    assert encoded.whole(first, tokenizer, builder, 1000).input_ids == whole.input_ids
+    assert encoded.whole(first, tokenizer, builder, 1000).input_ids == example_of_all.input_ids
     ended = Trajectory("counter_2", (*both.messages, {"role": "user", "content": "The end."}), (*both.loss, None))
-    assert encoded.whole(ended, tokenizer, builder, 1000) == whole, "a rollout does not show what ended the episode"
+    assert encoded.whole(ended, tokenizer, builder, 1000) == example_of_all, (
+        "a rollout does not show what ended the episode"
+    )
     weights = [encoded.whole(conversation, tokenizer, builder, 1000).loss_weight for conversation in (first, second)]
-    assert [a + b for a, b in zip(*weights, strict=True)] == whole.loss_weight
-    assert weights[1] == [0.0] * (len(whole.input_ids) - reply) + [1.0] * reply
+    assert [a + b for a, b in zip(*weights, strict=True)] == example_of_all.loss_weight
+    assert weights[1] == [0.0] * (len(example_of_all.input_ids) - reply) + [1.0] * reply
     with pytest.raises(ValueError, match="counter_2 has no response to train on"):
         encoded.whole(neither, tokenizer, builder, 1000)
 
@@ -181,8 +183,8 @@ def test_only_flagged_replies_are_learnt_from(tokenizer, builder):
 @pytest.mark.parametrize("system", [True, False])
 def test_the_first_response_of_roles_and_contents_is_learnt(tokenizer, builder, system):
     messages = [{"role": "system", "content": "Rules."}] if system else []
-    for asked, answered in (("Go.", "Action: a"), ("Hm.", "Action: b")):
-        messages += [{"role": "user", "content": asked}, {"role": "assistant", "content": answered}]
+    for question, answered in (("Go.", "Action: a"), ("Hm.", "Action: b")):
+        messages += [{"role": "user", "content": question}, {"role": "assistant", "content": answered}]
     example = encoded.whole(decode({"item_id": "counter_2", "messages": messages}), tokenizer, builder, 1000)
     learnt = [token for token, weight in zip(example.input_ids, example.loss_weight, strict=True) if weight]
     assert tokenizer.decode(learnt) == "Action: a<|im_end|>Action: b<|im_end|>"
@@ -220,32 +222,32 @@ def test_a_dropped_request_aborts_the_episode(tokenizer, builder, reply, reason)
 
 def test_weights_are_the_steps_the_server_names(tokenizer, builder):
     server = FakeServer([[5]], global_steps=7, min_global_steps=6, max_global_steps=None)
-    _, kept = run(server, tokenizer, builder, toy.Counter)
-    assert kept.weights == {6, 7}
+    _, conversation = run(server, tokenizer, builder, toy.Counter)
+    assert conversation.weights == {6, 7}
 
 
 @given(
-    said=OBSERVATIONS,
+    observations=OBSERVATIONS,
     replies=st.lists(SAMPLED, min_size=5, max_size=5),
     turns=st.integers(0, 4),
 )
-def test_a_replayed_prefix_is_the_tokens_that_were_sampled(tokenizer, builder, said, replies, turns):
+def test_a_replayed_prefix_is_the_tokens_that_were_sampled(tokenizer, builder, observations, replies, turns):
     end = tokenizer.eos_token_id
     sampled = [[*ids, end] if ends else ids for ids, ends in replies]
-    first, kept = run(FakeServer(sampled), tokenizer, builder, lambda: Talking(said, "compact"))
+    first, conversation = run(FakeServer(sampled), tokenizer, builder, lambda: Talking(observations, "compact"))
     turns = min(turns, len(first.turns) - 1)
     before = [
-        Replayed(ids=kept.segments[0].response_ids[slice(*turn.tokens)], log_prob=turn.log_prob, step=3)
+        Replayed(ids=conversation.segments[0].response_ids[slice(*turn.tokens)], log_prob=turn.log_prob, step=3)
         for turn in first.turns[:turns]
     ]
     server, prefix = FakeServer(sampled[turns:], global_steps=5), Prefix(responses=before, learn=True)
-    second, again = run(server, tokenizer, builder, lambda: Talking(said, "compact"), prefix=prefix)
+    second, again = run(server, tokenizer, builder, lambda: Talking(observations, "compact"), prefix=prefix)
 
     assert (
         again.segments[0].prompt_ids + again.segments[0].response_ids
-        == kept.segments[0].prompt_ids + kept.segments[0].response_ids
+        == conversation.segments[0].prompt_ids + conversation.segments[0].response_ids
     )
-    assert again.segments[0].response_mask == kept.segments[0].response_mask
+    assert again.segments[0].response_mask == conversation.segments[0].response_mask
     assert [turn.tokens for turn in second.turns] == [turn.tokens for turn in first.turns]
     assert [turn.calls for turn in second.turns] == [0] * turns + [1] * (len(second.turns) - turns)
     assert (second.prefix_turns, second.calls) == (turns, len(server.requests))
@@ -253,7 +255,10 @@ def test_a_replayed_prefix_is_the_tokens_that_were_sampled(tokenizer, builder, s
     assert second.messages == first.messages == again.messages
     assert [turn.log_prob for turn in second.turns[:turns]] == [turn.log_prob for turn in first.turns[:turns]]
     border = first.turns[turns].tokens[0]
-    assert server.requests[0].prompt == kept.segments[0].prompt_ids + kept.segments[0].response_ids[:border]
+    assert (
+        server.requests[0].prompt
+        == conversation.segments[0].prompt_ids + conversation.segments[0].response_ids[:border]
+    )
     for at, (mask, value) in enumerate(zip(again.segments[0].response_mask, again.segments[0].log_probs, strict=True)):
         assert isnan(value) == (mask == 1 and at < border)
     assert again.weights == ({3, 5} if turns else {5})
@@ -296,10 +301,10 @@ def test_a_start_in_the_middle_of_an_episode_is_arrived_at_and_not_learned_from(
     starts.offer(played(1, 2, 3)[0], range(1, 3), 0.2, 0)
     for length, start in zip((1, 2), starts.kept.values(), strict=True):
         request = start.request(Request(task=TASK), Limit.WHOLE, preface)
-        episode, kept = played(*range(length + 1, 4), prefix=request.prefix, preface=request.preface)
+        episode, conversation = played(*range(length + 1, 4), prefix=request.prefix, preface=request.preface)
         episode.tags = dict(request.tags)
         assert (replayed(episode), episode.success) == (length, True)
-        (segment,) = kept.segments
+        (segment,) = conversation.segments
         masks = [set(segment.response_mask[slice(*turn.tokens)]) for turn in episode.turns]
         assert masks == [{0}] * length + [{1}] * (3 - length)
 
@@ -330,11 +335,11 @@ def test_commands_to_avoid_are_sampled_again_at_the_branch_only(tokenizer, build
     first, second, hm = ids("Action: say 1"), ids("Action: say 2"), ids("Thought: hm\nAction: say 2")
     server = FakeServer([second, hm, ids("Action: look"), second, ids("Action: say 3")])
     prefix = Prefix(responses=[Replayed(ids=first)], avoid=["say 2"], resamples=3)
-    episode, kept = run(server, tokenizer, builder, toy.Counter, prefix=prefix)
+    episode, conversation = run(server, tokenizer, builder, toy.Counter, prefix=prefix)
     assert [turn.action for turn in episode.turns] == ["say 1", "look", "say 2", "say 3"]
     assert [turn.calls for turn in episode.turns] == [0, 3, 1, 1]
     assert episode.success and episode.calls == len(server.requests) == 5
-    assert kept.segments[0].response_ids[slice(*episode.turns[1].tokens)] == server.requests[2].output.token_ids
+    assert conversation.segments[0].response_ids[slice(*episode.turns[1].tokens)] == server.requests[2].output.token_ids
     assert len({tuple(request.prompt) for request in server.requests[:3]}) == 1
 
     server = FakeServer([second])
@@ -348,8 +353,8 @@ def test_a_request_dropped_while_sampling_again_aborts_the_episode(tokenizer, bu
     assert (episode.ending, len(server.requests)) == (Ending.ABORTED, 2)
 
 
-@given(said=st.lists(TEXT, min_size=1, max_size=3))
-def test_the_builder_renders_what_verls_does_and_nothing_twice(tokenizer, said):
+@given(texts=st.lists(TEXT, min_size=1, max_size=3))
+def test_the_builder_renders_what_verls_does_and_nothing_twice(tokenizer, texts):
     from verl.utils.tokenizer.continuous_token_wiring import create_continuous_token_builder
 
     from agentgym_rl.rollout import builder as builders
@@ -363,10 +368,10 @@ def test_the_builder_renders_what_verls_does_and_nothing_twice(tokenizer, said):
     ours._render_tokens = lambda messages, **how: rendered.append(str((messages, how))) or render(messages, **how)
     for builder in (builders.faithful(ours), builders.faithful(another)):
         before = [{"role": "user", "content": "x"}, {"role": "assistant", "content": "y"}]
-        for text in said:
+        for text in texts:
             after = [*before, {"role": "user", "content": text}]
-            wanted = plain.merge_context_tokens(before, after, [1, 2]).token_ids
-            assert builder.merge_context_tokens(before, after, [1, 2]).token_ids == wanted
+            expected = plain.merge_context_tokens(before, after, [1, 2]).token_ids
+            assert builder.merge_context_tokens(before, after, [1, 2]).token_ids == expected
             before = [*after, {"role": "assistant", "content": "z"}]
         for _ in range(2):
             prompt = builder.build_initial_tokens(before)

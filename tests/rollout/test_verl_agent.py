@@ -58,9 +58,9 @@ was compared with ours letter by letter."""
 
 
 def episode_of(task, policy=None, turns=10, **options):
-    said = iter(SAID[task])
+    replies = iter(SAID[task])
     env = make(task.env, style="verl_agent", **options)
-    conversation = Scripted(policy or (lambda messages: next(said)))
+    conversation = Scripted(policy or (lambda messages: next(replies)))
     return asyncio.run(run_attempt(env, task, conversation, RULES, turns))
 
 
@@ -70,9 +70,9 @@ def prompts(episode):
 
 @pytest.mark.parametrize("task", SAID)
 def test_ten_prompts_are_those_of_verl_agent(task):
-    found = prompts(episode_of(task))
-    assert len(found) == 10
-    assert hashlib.sha256("\0".join(found).encode()).hexdigest()[:12] == EQUAL[task]
+    texts = prompts(episode_of(task))
+    assert len(texts) == 10
+    assert hashlib.sha256("\0".join(texts).encode()).hexdigest()[:12] == EQUAL[task]
 
 
 def test_what_a_prompt_of_alfworld_says():
@@ -151,10 +151,10 @@ def test_the_model_is_fed_each_prompt_alone_and_demonstrations_are_cut_alike():
     from agentgym_rl.rollout.supervised import of_segment
 
     chat = chat_of("chatml")
-    said = [text for text in SAID[HOUSE] if text]
-    replies = [[*chat.tokenizer.encode(text, add_special_tokens=False), chat.tokenizer.eos_token_id] for text in said]
+    texts = [text for text in SAID[HOUSE] if text]
+    replies = [[*chat.tokenizer.encode(text, add_special_tokens=False), chat.tokenizer.eos_token_id] for text in texts]
     chat, episode, conversation = token_episode(HOUSE, replies)
-    assert [turn.segment for turn in episode.turns] == [*range(len(said))]
+    assert [turn.segment for turn in episode.turns] == [*range(len(texts))]
     for prompt, segment, reply in zip(prompts(episode), conversation.segments, replies, strict=True):
         assert segment.prompt_ids == chat.builder.build_initial_tokens([{"role": "user", "content": prompt}])
         assert (segment.response_ids, segment.response_mask) == (reply, [1] * len(reply))
