@@ -64,10 +64,10 @@ def test_transcript(style: Style, first: str, expected: list[str]) -> None:
 
 @pytest.fixture
 def library() -> Library:
-    found = Library()
+    loaded = Library()
     for name in ("loadPaperNet", "loadAuthorNet"):
-        FUNCTIONS[name].run(found)
-    return found
+        FUNCTIONS[name].run(loaded)
+    return loaded
 
 
 def test_nodes_and_edges_that_are_not_there(library: Library) -> None:

@@ -59,32 +59,32 @@ def test_a_goal_is_reached_by_its_last_command_and_not_before(name, style):
     for number in range(walks):
         task = Task(name, rng.choice(env.spec.splits[rng.choice(("train", "test"))]))
         commands = stray(env, task, rng)
-        own, found = env.goal(task), env.achieved(task, commands)
-        if found is None:
+        goal, achieved = env.goal(task), env.achieved(task, commands)
+        if achieved is None:
             continue
         reached += 1
-        assert found.goal != own, number
-        rewards = earned(env, task, commands, found)
+        assert achieved.goal != goal, number
+        rewards = earned(env, task, commands, achieved)
         assert not any(rewards[:-1]) and rewards[-1] > env.spec.success_above
-        assert env.goal(task) == own
-        again = env.achieved(task, commands[: found.upto_turn - 1])
-        assert again is None or again != found
+        assert env.goal(task) == goal
+        again = env.achieved(task, commands[: achieved.upto_turn - 1])
+        assert again is None or again != achieved
     assert reached >= FEWEST[name] * walks // WALKS[name]
 
 
 @pytest.mark.parametrize("style", ["agentgym", "compact"])
 def test_the_first_observation_has_the_other_goal_and_all_else(style):
     env = make("textcraft", style=style)
-    own, task = asyncio.run(env.reset(Task("textcraft", 0))).text, Task("textcraft", 0)
+    first, task = asyncio.run(env.reset(Task("textcraft", 0))).text, Task("textcraft", 0)
     env.pursue("craft paper")
     other = asyncio.run(env.reset(task)).text
-    assert other == own.replace("craft pink wool.", "craft paper.") != own
+    assert other == first.replace("craft pink wool.", "craft paper.") != first
     assert asyncio.run(env.content(task)).startswith("craft paper\n")
     maze, task = make("maze", style=style), Task("maze", 30)
-    found = maze.achieved(task, ["move up", "move down", "move left", "move right"] * 2)
-    maze.pursue(found.goal)
+    achieved = maze.achieved(task, ["move up", "move down", "move left", "move right"] * 2)
+    maze.pursue(achieved.goal)
     assert asyncio.run(maze.reset(task)).text != asyncio.run(make("maze", style=style).reset(task)).text
-    assert asyncio.run(maze.content(task)) == found.goal
+    assert asyncio.run(maze.content(task)) == achieved.goal
 
 
 @pytest.mark.parametrize(
@@ -130,8 +130,8 @@ def test_agentgyms_wording_reaches_goals_too():
     for index in (0, 9, 16, 21):
         task = Task("babyai", index)
         commands = stray(env, Task("babyai", 2 * (index // 2)), rng)
-        if (found := env.achieved(task, commands)) is not None:
-            assert earned(env, task, commands, found)
+        if (achieved := env.achieved(task, commands)) is not None:
+            assert earned(env, task, commands, achieved)
             reached += 1
     assert reached
 
@@ -140,25 +140,27 @@ def test_a_house_reaches_goals_of_every_type():
     """What solves a game reaches its goal where the game has another one, and no goal held at the start."""
     types = set()
     for index in make("alfworld").spec.splits["train"][:36]:
-        own = houses.game(index)
-        other = next(goal for goal in goals(own) if goal.object != own.goal.object)
-        assert own.goal in goals(own) and not any(House(own).holds(goal) for goal in goals(own))
-        solving = plan(own)
-        assert reached(replace(own, goal=other), [*solving, "look"]) == (own.goal, len(solving))
-        assert (by_the_way := reached(own, solving)) is None or by_the_way[0] != own.goal
-        types.add(own.goal.type)
+        house_game = houses.game(index)
+        other = next(goal for goal in goals(house_game) if goal.object != house_game.goal.object)
+        assert house_game.goal in goals(house_game) and not any(
+            House(house_game).holds(goal) for goal in goals(house_game)
+        )
+        solving = plan(house_game)
+        assert reached(replace(house_game, goal=other), [*solving, "look"]) == (house_game.goal, len(solving))
+        assert (by_the_way := reached(house_game, solving)) is None or by_the_way[0] != house_game.goal
+        types.add(house_game.goal.type)
     assert types == {*TYPES}
 
 
 def test_what_is_bought_is_an_instruction_of_the_tasks_split():
     env, texts = make("webshop"), set()
-    own, of_test = Task("webshop", 200), Task("webshop", 0)
+    of_train, of_test = Task("webshop", 200), Task("webshop", 0)
     for index in (201, 202, 203):
         bought = env.oracle(Task("webshop", index))
         bare = [bought[0], *(click for click in bought[1:] if "click[b0" in click), "click[buy now]"]
-        assert env.achieved(own, bought[:-1]) is None and env.achieved(of_test, bought) is None
+        assert env.achieved(of_train, bought[:-1]) is None and env.achieved(of_test, bought) is None
         for commands in (bought, bare):
-            goal = env.achieved(own, [*commands, "click[buy now]"])
+            goal = env.achieved(of_train, [*commands, "click[buy now]"])
             assert goal.upto_turn == len(commands) and int(fingerprint(goal.goal, 8), 16) % 10 in range(7)
             texts.add(goal.goal)
         assert " with " not in goal.goal

@@ -225,32 +225,32 @@ def test_replies_are_read_as_agentgyms_client_does(reply: str, command: str) -> 
 @pytest.mark.sweep
 def test_random_walks_keep_the_contract() -> None:
     """Actions: possible ones, garbage, and commands with wrong names."""
-    taken = 0
+    steps = 0
     rng = random.Random(0)
     wrong = ("take mug 1 from fridge 1", "put egg 2 in/on shelf 9", "go to fridge 0", "heat egg 1 with microwave 1")
 
     async def episode(env: ALFWorld, index: int) -> int:
-        told = await env.reset(Task("alfworld", index))
+        observation = await env.reset(Task("alfworld", index))
         done, total, count = False, 0.0, 0
         while not done:
-            assert len(told.text) <= 4000
-            assert told.actions is not None
+            assert len(observation.text) <= 4000
+            assert observation.actions is not None
             possible = rng.random() < 0.8
-            action = rng.choice(told.actions) if possible else rng.choice((*GARBAGE, *wrong))
+            action = rng.choice(observation.actions) if possible else rng.choice((*GARBAGE, *wrong))
             step = await env.step(action)
-            assert step.info["invalid"] is not (action in told.actions)
+            assert step.info["invalid"] is not (action in observation.actions)
             assert step.reward in (0.0, 1.0)
             total += step.reward
             count += 1
-            done, told = step.done, step.observation
+            done, observation = step.done, step.observation
         assert total == float(step.terminated)
         assert count <= MAX_STEPS
         return count
 
     envs = ALFWorld(), ALFWorld("compact")
     indices = rng.sample(range(10_000, SPLITS["test_variants"].stop), 60)
-    while taken < swept(10_000):
-        taken += asyncio.run(episode(rng.choice(envs), rng.choice(indices)))
+    while steps < swept(10_000):
+        steps += asyncio.run(episode(rng.choice(envs), rng.choice(indices)))
 
 
 TASKS = st.integers(10_000, SPLITS["test_variants"][-1])
@@ -261,13 +261,15 @@ TASKS = st.integers(10_000, SPLITS["test_variants"][-1])
 def test_both_wordings_tell_the_same_story(index: int, choices: list[int | str]) -> None:
     async def episode(style: Style) -> list[object]:
         env = ALFWorld(style)
-        told = await env.reset(Task("alfworld", index))
-        story: list[object] = [told.actions]
+        observation = await env.reset(Task("alfworld", index))
+        story: list[object] = [observation.actions]
         for choice in choices:
-            assert told.actions is not None
-            step = await env.step(choice if isinstance(choice, str) else told.actions[choice % len(told.actions)])
-            told = step.observation
-            story.append((told.actions, step.reward, step.done, step.info))
+            assert observation.actions is not None
+            step = await env.step(
+                choice if isinstance(choice, str) else observation.actions[choice % len(observation.actions)]
+            )
+            observation = step.observation
+            story.append((observation.actions, step.reward, step.done, step.info))
             if step.done:
                 break
         return story

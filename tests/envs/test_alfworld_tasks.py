@@ -95,9 +95,9 @@ def test_games_make_sense() -> None:
         rooms[played.room] += 1
         for kind_, count in Counter(receptacle.type for receptacle in played.receptacles).items():
             assert count <= ROOMS[played.room][kind_]
-        wanted = [(thing, place) for thing, place in played.places if thing.type == goal.object]
-        assert goal.count <= len(wanted) <= goal.count + 1
-        assert all(place.type != goal.receptacle for _, place in wanted)
+        things = [(thing, place) for thing, place in played.places if thing.type == goal.object]
+        assert goal.count <= len(things) <= goal.count + 1
+        assert all(place.type != goal.receptacle for _, place in things)
         for thing, place in played.places:
             assert place in played.receptacles
             assert place.type in (LAMP_PLACES if thing.type == LAMP else PLACES[played.room][thing.type])
@@ -126,19 +126,19 @@ def test_no_game_occurs_twice(split: str) -> None:
 
 
 def test_options_restrict_splits() -> None:
-    whole = ALFWorld().spec.splits
+    all_splits = ALFWorld().spec.splits
     splits = ALFWorld(size="small", types=["pick_and_place_simple", "look_at_obj_in_light"]).spec.splits
     assert splits["train"][:4] == (10_000, 10_003, 10_018, 10_021)
     for name, indices in splits.items():
-        assert len(indices) == len(whole[name]) // 9
+        assert len(indices) == len(all_splits[name]) // 9
         assert {kind(index) for index in indices} == {
             ("small", "pick_and_place_simple"),
             ("small", "look_at_obj_in_light"),
         }
-        assert all(index in whole[name] for index in indices)
+        assert all(index in all_splits[name] for index in indices)
     pairs = ALFWorld(types="pick_two_obj_and_place").spec.splits
     assert {kind(index) for index in pairs["test"]} == {(size, "pick_two_obj_and_place") for size in SIZES}
-    assert ALFWorld(types=list(reversed(TYPES))).spec.splits == whole
+    assert ALFWorld(types=list(reversed(TYPES))).spec.splits == all_splits
 
 
 def test_options_that_do_not_exist() -> None:
@@ -170,10 +170,10 @@ class Searcher:
         if lamp := first("use "):
             self.lamp = self.at, lamp
         if not self.held:
-            taken = first(f"take {goal.object} ")
-            if taken and f" {goal.receptacle} " not in taken:
+            take = first(f"take {goal.object} ")
+            if take and f" {goal.receptacle} " not in take:
                 self.held = True
-                return taken
+                return take
             return self._on(actions)
         if goal.receptacle == LAMP:
             if self.lamp is None:
@@ -215,6 +215,6 @@ def turns(index: int) -> int:
     ("size", "success", "mean"), [("small", 1.0, 7.8), ("medium", 1.0, 11.6), ("large", 0.97, 17.8)]
 )
 def test_difficulty_is_graded(size: str, success: float, mean: float) -> None:
-    taken = [turns(index) for index in SPLITS["train"] if kind(index)[0] == size]
-    assert sum(turn <= 30 for turn in taken) / len(taken) == pytest.approx(success, abs=0.02)
-    assert sum(taken) / len(taken) == pytest.approx(mean, abs=0.5)
+    lengths = [turns(index) for index in SPLITS["train"] if kind(index)[0] == size]
+    assert sum(turn <= 30 for turn in lengths) / len(lengths) == pytest.approx(success, abs=0.02)
+    assert sum(lengths) / len(lengths) == pytest.approx(mean, abs=0.5)

@@ -47,13 +47,13 @@ def test_walks_are_the_servers_text(env):
     assert len(SAID["walks"]) == 3 * len(LEVELS)
 
 
-@pytest.mark.parametrize("said", SAID["refusals"], ids=lambda said: said["says"][:40])
-def test_refusals_are_the_servers_text(env, said):
-    trail = play(env, Task.parse(said["item_id"]), *said["actions"])
+@pytest.mark.parametrize("refusal", SAID["refusals"], ids=lambda refusal: refusal["says"][:40])
+def test_refusals_are_the_servers_text(env, refusal):
+    trail = play(env, Task.parse(refusal["item_id"]), *refusal["actions"])
     last = trail.steps[-1]
-    assert last.observation.text.partition("\n")[0] == said["says"]
-    assert last.info["invalid"] == ("No change" in said["says"] or "any objects" not in said["says"])
-    assert fingerprint(json.dumps(texts(trail)), 12) == said["texts"]
+    assert last.observation.text.partition("\n")[0] == refusal["says"]
+    assert last.info["invalid"] == ("No change" in refusal["says"] or "any objects" not in refusal["says"])
+    assert fingerprint(json.dumps(texts(trail)), 12) == refusal["texts"]
 
 
 def test_a_door_that_fulfils_the_mission_pays(env):
@@ -67,9 +67,9 @@ def test_a_door_that_fulfils_the_mission_pays(env):
 
 def test_the_goal_does_not_tell_the_order(env):
     tasks = [Task("babyai", index) for index in range(LEVELS.index("OpenDoorsOrderN4Debug"), 400, 40)]
-    own, exact = ([level.goal(task) for task in tasks] for level in (BabyAI(), env))
-    assert any("then" in goal or "after you" in goal for goal in own)
-    assert exact == [goal.replace("then", "and").replace("after you", "and") for goal in own]
+    plain, exact = ([level.goal(task) for task in tasks] for level in (BabyAI(), env))
+    assert any("then" in goal or "after you" in goal for goal in plain)
+    assert exact == [goal.replace("then", "and").replace("after you", "and") for goal in plain]
 
 
 def test_oracle_solves_in_the_servers_commands(env):
@@ -86,8 +86,8 @@ def test_pictures_replay_it(env):
 
 
 def test_the_instruction_names_the_servers_actions(env):
-    own, exact = BabyAI().spec.instructions["agentgym"], env.spec.instructions["agentgym"]
-    assert "- pickup: " in own and "- pickup: " not in exact
+    plain, exact = BabyAI().spec.instructions["agentgym"], env.spec.instructions["agentgym"]
+    assert "- pickup: " in plain and "- pickup: " not in exact
 
 
 def test_wrong_wordings_are_refused():

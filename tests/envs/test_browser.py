@@ -107,9 +107,9 @@ def site(chromium: Chromium, other: Site) -> Site:
 class Play:
     """A session for a test, which blocks."""
 
-    def __init__(self, wanted: Settings, url: str = "", browser: Chromium = CHROMIUM) -> None:
+    def __init__(self, permitted: Settings, url: str = "", browser: Chromium = CHROMIUM) -> None:
         self.browser = browser
-        self.session = self.run(Session.open(wanted, browser))
+        self.session = self.run(Session.open(permitted, browser))
         if url:
             self.run(self.session.goto(url))
         self.look()
@@ -225,8 +225,8 @@ def test_windows_downloads_and_files_are_contained(site: Site) -> None:
 
 
 def test_contexts_are_isolated(site: Site) -> None:
-    wanted = Settings(hosts=(site.host,))
-    with Play(wanted, f"{site.url}/evil") as evil, Play(wanted, f"{site.url}/mark") as mark:
+    permitted = Settings(hosts=(site.host,))
+    with Play(permitted, f"{site.url}/evil") as evil, Play(permitted, f"{site.url}/mark") as mark:
         assert "mark undefined" in mark.look()
         evil.run(evil.session.goto(f"{site.url}/mark"))
         assert "mark lefta=b" in evil.look()
@@ -240,9 +240,9 @@ def test_a_login_is_part_of_the_settings(site: Site) -> None:
 
 @pytest.mark.parametrize("name", ["Hang", "Alerts"])
 def test_a_hung_page_is_no_answer_and_harms_no_other(site: Site, form: Play, name: str) -> None:
-    wanted = Settings(hosts=(site.host,), settle_s=0.5)
-    with Play(wanted, f"{site.url}/evil") as play:
-        play.session._settings = replace(wanted, patience=2)
+    permitted = Settings(hosts=(site.host,), settle_s=0.5)
+    with Play(permitted, f"{site.url}/evil") as play:
+        play.session._settings = replace(permitted, patience=2)
         with pytest.raises(EnvTimeout, match="does not answer"):
             play.click(name)
         assert play.session.dead
@@ -276,9 +276,9 @@ def test_a_site_that_goes_down_is_unavailable() -> None:
 
 @pytest.mark.usefixtures("chromium")
 def test_assets_stand_for_the_network() -> None:
-    def serve(asked: Asked) -> Asset | None:
+    def serve(request: Asked) -> Asset | None:
         page = Asset(b"<title>Made up</title><img src=/none>", "text/html")
-        return page if asked.url.endswith(".test/page") else None
+        return page if request.url.endswith(".test/page") else None
 
     with Play(Settings(serve=serve), "http://made-up.test/page") as play:
         assert play.view.tabs == ("Made up",)
@@ -302,7 +302,7 @@ def test_no_action_breaks_a_session(form: Play, action: str) -> None:
 
 
 @pytest.fixture
-def own() -> Iterator[Chromium]:
+def mortal() -> Iterator[Chromium]:
     """A browser that a test may end."""
     browser = Chromium(contexts=2, patience=30, linger=0.5)
     yield browser
@@ -311,17 +311,17 @@ def own() -> Iterator[Chromium]:
 
 def processes() -> dict[int, str]:
     """The command lines of the processes that this one has started."""
-    found = {}
+    command_lines = {}
     for process in psutil.Process().children(recursive=True):
         with suppress(psutil.Error):  # it has ended since
             if process.status() != psutil.STATUS_ZOMBIE:
-                found[process.pid] = " ".join(process.cmdline())
-    return found
+                command_lines[process.pid] = " ".join(process.cmdline())
+    return command_lines
 
 
-def test_a_killed_browser_is_started_again(site: Site, own: Chromium) -> None:
+def test_a_killed_browser_is_started_again(site: Site, mortal: Chromium) -> None:
     before = processes()
-    with Play(Settings(hosts=(site.host,)), site.url, own) as play:
+    with Play(Settings(hosts=(site.host,)), site.url, mortal) as play:
         (main,) = (
             pid
             for pid, line in processes().items()
@@ -331,7 +331,7 @@ def test_a_killed_browser_is_started_again(site: Site, own: Chromium) -> None:
         with pytest.raises(EnvUnavailable):
             for _ in range(100):
                 play.look()
-    with Play(Settings(hosts=(site.host,)), site.url, own) as play:
+    with Play(Settings(hosts=(site.host,)), site.url, mortal) as play:
         assert "Form" in play.look()
     deadline = time.monotonic() + 20
     while set(processes()) - set(before) and time.monotonic() < deadline:

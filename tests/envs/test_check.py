@@ -70,14 +70,14 @@ def test_broken_world_fails_the_check_meant_for_it(world, failing, says):
 @ONE
 @pytest.mark.parametrize("world", ["endless", "silent", "boundless", "shared", "halved"])
 def test_a_single_fault_does_not_fail_the_other_checks(world):
-    kept = {"deterministic within a process", "deterministic across processes", "oracle solves"}
+    others = {"deterministic within a process", "deterministic across processes", "oracle solves"}
     report = check(world, split="train", n=3)
-    assert {finding.name for finding in report.findings if finding.passed} >= kept
+    assert {finding.name for finding in report.findings if finding.passed} >= others
 
 
 @ONE
 @pytest.mark.parametrize(
-    ("told", "says"),
+    ("wrong", "says"),
     [
         (lambda right: right[1:], "give one more"),
         (lambda right: [steps + 1 for steps in right], "0 where the task is solved, and nowhere else"),
@@ -85,9 +85,9 @@ def test_a_single_fault_does_not_fail_the_other_checks(world):
         (lambda right: [steps and steps + 5 - place for place, steps in enumerate(right)], "a command takes one step"),
     ],
 )
-def test_steps_left_that_are_wrong(monkeypatch, told, says):
+def test_steps_left_that_are_wrong(monkeypatch, wrong, says):
     right = toy.Counter.steps_left
-    monkeypatch.setattr(toy.Counter, "steps_left", lambda env, task, commands: told(right(env, task, commands)))
+    monkeypatch.setattr(toy.Counter, "steps_left", lambda env, task, commands: wrong(right(env, task, commands)))
     report = check("counter", split="train", n=8)
     assert [finding.name for finding in report.findings if finding.passed is False] == ["steps left count down"]
     assert any(says in fault for fault in report["steps left count down"].faults)
@@ -160,14 +160,14 @@ def test_tenths_that_sum_to_one_are_no_fault():
 
 def test_probe_process_prints_digests():
     request = {"env": "counter", "options": {"style": "compact"}, "item_ids": ["counter_1", "counter_2"]}
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-m", "agentgym_rl.envs.probe"],
         input=json.dumps(request),
         capture_output=True,
         text=True,
         check=True,
     )
-    digests = json.loads(done.stdout)
+    digests = json.loads(process.stdout)
     assert list(digests) == ["counter_1", "counter_2"]
     assert digests["counter_1"] != digests["counter_2"]
     assert len(HASH_SEEDS) > 1

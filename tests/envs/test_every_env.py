@@ -69,10 +69,10 @@ def tasks_of(env: TextEnv, n: int, splits: Sequence[str] | None = None) -> list[
 def digest_of_split(name: str, split: str, tasks: int) -> str:
     """Start of the SHA-256 over all indices of a split, and over goals and difficulties of some tasks."""
     env = make(name)
-    found = hashlib.sha256(json.dumps(list(env.spec.splits[split])).encode())
+    digest = hashlib.sha256(json.dumps(list(env.spec.splits[split])).encode())
     for task in tasks_of(env, tasks, [split]):
-        found.update(f"{task}\t{env.goal(task)}\t{env.difficulty(task)}\n".encode())
-    return found.hexdigest()[:16]
+        digest.update(f"{task}\t{env.goal(task)}\t{env.difficulty(task)}\n".encode())
+    return digest.hexdigest()[:16]
 
 
 async def digest_of_texts(name: str, style: str) -> str:
@@ -81,14 +81,14 @@ async def digest_of_texts(name: str, style: str) -> str:
     spec = env.spec
     tools = [tool.schema for tool in spec.tools]
     limits = [spec.max_turns, spec.success_above, spec.raw_reward_range, spec.deterministic, spec.replayable]
-    found = hashlib.sha256(json.dumps([spec.conversation_start(env.style), tools, limits]).encode())
+    digest = hashlib.sha256(json.dumps([spec.conversation_start(env.style), tools, limits]).encode())
     for task in tasks_of(env, 1 if name in SLOW else 4):
         plan = [] if name == "sciworld" else solution(env, task) or []
         for choose in (follow(plan), wander(task)):
             trail = await walk(env, task, choose)
-            found.update(f"{trail.digest()} {[sorted(step.info.items()) for step in trail.steps]}\n".encode())
+            digest.update(f"{trail.digest()} {[sorted(step.info.items()) for step in trail.steps]}\n".encode())
     await env.close()
-    return found.hexdigest()[:16]
+    return digest.hexdigest()[:16]
 
 
 def test_every_environment_is_frozen() -> None:
@@ -130,14 +130,14 @@ def test_splits_are_disjoint(name: str) -> None:
 def test_no_split_repeats_the_content_of_another(name: str, style: str) -> None:
     async def splits_by_text() -> Iterator[tuple[str, set[str]]]:
         env = make(name, style=style)
-        found: dict[str, set[str]] = {}
+        splits_of: dict[str, set[str]] = {}
         for split in env.spec.splits.keys() - OVERLAPPING.get(name, set()):
             for task in tasks_of(env, 4 if name in SLOW else swept(100), [split]):
-                found.setdefault(f"content {await env.content(task)}", set()).add(split)
+                splits_of.setdefault(f"content {await env.content(task)}", set()).add(split)
                 if name not in HIDDEN:
-                    found.setdefault((await env.reset(task)).text, set()).add(split)
+                    splits_of.setdefault((await env.reset(task)).text, set()).add(split)
         await env.close()
-        return iter(found.items())
+        return iter(splits_of.items())
 
     assert [(text, splits) for text, splits in asyncio.run(splits_by_text()) if len(splits) > 1] == []
 
@@ -169,8 +169,8 @@ def test_keeps_the_contract(solvable: str, style: str, monkeypatch: pytest.Monke
     report = check(solvable, n=2, options={"style": style})
     optional = set() if make(solvable).relabels else {"achieved goals earn success"}
     optional |= set() if solvable == "maze" else {"steps left count down"}
-    asked = [finding for finding in report.findings if finding.name not in optional]
-    assert [(finding.name, finding.faults) for finding in asked if finding.passed is not True] == []
+    required = [finding for finding in report.findings if finding.name not in optional]
+    assert [(finding.name, finding.faults) for finding in required if finding.passed is not True] == []
 
 
 @pytest.mark.slow
@@ -259,19 +259,19 @@ def scrambled(rng: random.Random, command: str) -> str:
 async def roam(name: str, actions: int) -> tuple[int, int]:
     """Random actions, some of the oracle's among them, in random tasks; how many, and the longest observation."""
     env, rng = make(name), random.Random(f"walks {name}")
-    taken, longest = 0, 0
-    known = list(GARBAGE)
+    played, longest = 0, 0
+    commands = list(GARBAGE)
     splits = list(env.spec.splits.values())
-    while taken < actions:
+    while played < actions:
         split = rng.choice(splits)
         task = Task(name, split[rng.randrange(len(split))])
         first = await env.reset(task)
-        own = [] if name in SLOW else solution(env, task) or []
-        known = [*known[-60:], *own]
+        solving = [] if name in SLOW else solution(env, task) or []
+        commands = [*commands[-60:], *solving]
         total, possible = 0.0, first.actions
-        for action in choices(rng, own, known, min(25, actions - taken)):
+        for action in choices(rng, solving, commands, min(25, actions - played)):
             step = await env.step(rng.choice(possible) if action is None and possible else action or "")
-            taken += 1
+            played += 1
             total += step.reward
             possible = step.observation.actions
             longest = max(longest, len(step.observation.text))
@@ -279,26 +279,26 @@ async def roam(name: str, actions: int) -> tuple[int, int]:
             if step.done:
                 break
     await env.close()
-    return taken, longest
+    return played, longest
 
 
-def choices(rng: random.Random, own: list[str], known: list[str], count: int) -> Iterator[str | None]:
+def choices(rng: random.Random, solving: list[str], commands: list[str], count: int) -> Iterator[str | None]:
     """Actions of the oracle, known ones and scrambled ones; None stands for one that is possible."""
     for turn in range(count):
         source = rng.random()
         if source < 0.4:
             yield None
-        elif source < 0.7 and turn < len(own):
-            yield own[turn]
+        elif source < 0.7 and turn < len(solving):
+            yield solving[turn]
         else:
-            yield rng.choice(known) if source < 0.85 else scrambled(rng, rng.choice(known))
+            yield rng.choice(commands) if source < 0.85 else scrambled(rng, rng.choice(commands))
 
 
 @pytest.mark.sweep
 def test_no_action_does_harm(name: str) -> None:
-    wanted = swept(ACTIONS.get(name, MANY))
-    taken, longest = asyncio.run(roam(name, wanted))
-    assert taken == wanted
+    expected = swept(ACTIONS.get(name, MANY))
+    played, longest = asyncio.run(roam(name, expected))
+    assert played == expected
     assert longest <= LONGEST
 
 
@@ -308,5 +308,5 @@ def test_nothing_heavy_is_imported() -> None:
         "import sys; from agentgym_rl.envs import available, make; [make(name) for name in available()]; "
         "print(*sorted({name.partition('.')[0] for name in sys.modules}))"
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert not {"torch", "verl", "vllm", "ray", "transformers", "tensordict", "datasets"} & set(done.stdout.split())
+    process = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert not {"torch", "verl", "vllm", "ray", "transformers", "tensordict", "datasets"} & set(process.stdout.split())

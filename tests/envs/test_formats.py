@@ -47,10 +47,10 @@ def test_a_command_survives_its_way_through_a_call(command, action_format):
 
 @pytest.mark.parametrize("action_format", [ActionFormat.REACT, CALLS, CODE])  # tags: verl-agent takes the first ones
 def test_what_is_thought_is_no_action(action_format):
-    drafted, given = (write(SPEC, action_format, command, "so") for command in ("wait 1", "wait 3"))
+    drafted, final = (write(SPEC, action_format, command, "so") for command in ("wait 1", "wait 3"))
     for thinking in (f"<think>\n{drafted}\n</think>\n\n", f"{drafted}\n</think>\n\n"):  # a template may open it itself
-        assert reader(SPEC, action_format)(thinking + given) == Action("wait 3", "so")
-    only_thought = reader(SPEC, action_format)(f"{given}\n</think>\n\n")
+        assert reader(SPEC, action_format)(thinking + final) == Action("wait 3", "so")
+    only_thought = reader(SPEC, action_format)(f"{final}\n</think>\n\n")
     assert isinstance(only_thought, InvalidAction) or only_thought.command == ""
 
 
@@ -125,7 +125,7 @@ def test_arguments_in_tags_have_the_types_of_the_function():
 
 
 @pytest.mark.parametrize(
-    ("reply", "said"),
+    ("reply", "message"),
     [
         (f"<tool_call>{json.dumps(WAIT)}</tool_call>" * 2, "one call per reply, found 2"),
         ("<function=look></function>" * 3, "one call per reply, found 3"),
@@ -145,13 +145,13 @@ def test_arguments_in_tags_have_the_types_of_the_function():
         ('{"function_name"', "JSON object"),
     ],
 )
-def test_a_bad_call_is_told_to_the_agent(reply, said):
+def test_a_bad_call_is_told_to_the_agent(reply, message):
     answer = reader(SPEC, CALLS)(reply)
-    assert isinstance(answer, InvalidAction) and said in answer.observation
+    assert isinstance(answer, InvalidAction) and message in answer.observation
 
 
 @pytest.mark.parametrize(
-    ("code", "said"),
+    ("code", "message"),
     [
         ("look(); look()", "exactly one call"),
         ("x = look()", "exactly one call"),
@@ -166,9 +166,9 @@ def test_a_bad_call_is_told_to_the_agent(reply, said):
         ("```python\nlook()\n```\n```python\nlook()\n```", "one block of code"),
     ],
 )
-def test_code_is_never_evaluated(code, said):
+def test_code_is_never_evaluated(code, message):
     answer = reader(SPEC, CODE)(code)
-    assert isinstance(answer, InvalidAction) and said in answer.observation
+    assert isinstance(answer, InvalidAction) and message in answer.observation
 
 
 def test_code_takes_arguments_by_position_and_comments_as_thought():

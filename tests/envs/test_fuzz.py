@@ -30,8 +30,8 @@ SEEDS = st.integers(0, 2**32)
 @given(seed=SEEDS, text=st.text(st.characters(), max_size=50))
 def test_no_reply_breaks_a_parser(name, seed, text):
     rng = Random(seed)
-    for parse, known in PARSERS[name]:
-        for reply in (text, fuzz.hostile(rng, known), fuzz.hostile(rng, [*known, text])):
+    for parse, replies in PARSERS[name]:
+        for reply in (text, fuzz.hostile(rng, replies), fuzz.hostile(rng, [*replies, text])):
             assert fuzz.wrong_action(parse(reply)) is None, reply
 
 
@@ -47,9 +47,9 @@ def test_no_action_breaks_an_environment(name, seed):
 @pytest.mark.parametrize("piece", ["a,", "Action: ", " ", "Thought: a", "{", "<answer>", "```sql", "```\n", "\n", "(-"])
 def test_the_longest_replies_are_read_in_time(name, piece):
     """A parser that looks at each character more than a few times would take minutes."""
-    parse, known = PARSERS[name][0]
+    parse, replies = PARSERS[name][0]
     for size in (LONGEST_CODE, MAX_RESPONSE_CHARACTERS):
-        for reply in ((piece * size)[:size], known[0] + (piece * size)[: size - len(known[0])]):
+        for reply in ((piece * size)[:size], replies[0] + (piece * size)[: size - len(replies[0])]):
             begun = time.thread_time()
             assert fuzz.wrong_action(parse(reply)) is None
             assert time.thread_time() - begun < 2

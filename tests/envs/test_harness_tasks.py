@@ -50,7 +50,7 @@ def test_without_a_file_there_is_no_task():
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("", "holds no task"),
         ("7", ":1: a task is a JSON object"),
@@ -59,10 +59,10 @@ def test_without_a_file_there_is_no_task():
         ('{"goal": "a", "difficulty": " "}', ":1: difficulty should be a text"),
     ],
 )
-def test_a_file_that_is_wrong_is_told(tmp_path, text, said):
+def test_a_file_that_is_wrong_is_told(tmp_path, text, message):
     file = tmp_path / "tasks.jsonl"
     file.write_text(text)
-    with pytest.raises(ValueError, match=said):
+    with pytest.raises(ValueError, match=message):
         HarnessTasks(tasks=str(file))
     with pytest.raises(ValueError, match="no file of tasks at"):
         HarnessTasks(tasks=str(tmp_path / "none"))

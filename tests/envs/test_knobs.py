@@ -32,8 +32,8 @@ def shown(env: TextEnv, split: str) -> list[str]:
 def test_moving_a_knob_moves_what_tasks_are_like(name: str, knob: Knob) -> None:
     split = TRAINED.get(name, "train")
     settings: dict[Setting, dict[str, Any]] = {value: {knob.option: value} for value in knob.values[:4]}
-    found = {value: shown(make(name, **options), split) for value, options in settings.items()}
-    assert len({str(tasks) for tasks in found.values()}) > 1, found
+    tasks_of_value = {value: shown(make(name, **options), split) for value, options in settings.items()}
+    assert len({str(tasks) for tasks in tasks_of_value.values()}) > 1, tasks_of_value
 
 
 @pytest.mark.parametrize(
@@ -75,15 +75,15 @@ def test_a_knob_out_of_range_is_refused(name: str, options: dict[str, Any], erro
     ],
 )
 def test_a_knob_leaves_the_tasks_of_its_value_as_they_are(name: str, options: dict[str, Any]) -> None:
-    whole, part = make(name), make(name, **options)
+    full, part = make(name), make(name, **options)
     for split, indices in part.spec.splits.items():
-        assert 0 < len(indices) < len(whole.spec.splits[split]) and {*indices[:50]} <= {*whole.spec.splits[split]}
+        assert 0 < len(indices) < len(full.spec.splits[split]) and {*indices[:50]} <= {*full.spec.splits[split]}
         for index in indices[:3]:
-            told = f"{part.goal(Task(name, index))} {part.difficulty(Task(name, index))}"
-            assert told == f"{whole.goal(Task(name, index))} {whole.difficulty(Task(name, index))}"
-            wanted = next(iter(options.values()))
-            names = wanted if isinstance(wanted, list) else [str(wanted)]
-            assert any(each.lower() in told.lower() for each in names), told
+            text = f"{part.goal(Task(name, index))} {part.difficulty(Task(name, index))}"
+            assert text == f"{full.goal(Task(name, index))} {full.difficulty(Task(name, index))}"
+            value = next(iter(options.values()))
+            names = value if isinstance(value, list) else [str(value)]
+            assert any(each.lower() in text.lower() for each in names), text
 
 
 def test_steps_of_a_knob() -> None:
@@ -108,12 +108,12 @@ def test_mazes_of_a_setting(family: str, steps: str) -> None:
 
 def test_small_mazes_are_small_and_other_mazes_stay_as_they_were() -> None:
     tasks = [Task("maze", index) for index in Maze().spec.splits["train"][:60]]
-    whole, largest, small = Maze(), Maze(size=SIZES[-1]), Maze(size=SIZES[0])
-    assert [whole.goal(task) for task in tasks] == [largest.goal(task) for task in tasks]
+    plain, largest, small = Maze(), Maze(size=SIZES[-1]), Maze(size=SIZES[0])
+    assert [plain.goal(task) for task in tasks] == [largest.goal(task) for task in tasks]
     assert max(small._find(task).layout.extent for task in tasks) == SIZES[0]
-    assert max(whole._find(task).layout.extent for task in tasks) > SIZES[0]
+    assert max(plain._find(task).layout.extent for task in tasks) > SIZES[0]
     official = [Task("maze", index) for index in Maze().spec.splits["agentgym"]]
-    assert [whole.goal(task) for task in official] == [small.goal(task) for task in official]
+    assert [plain.goal(task) for task in official] == [small.goal(task) for task in official]
 
 
 @pytest.mark.parametrize("style", ["agentgym", "compact"])

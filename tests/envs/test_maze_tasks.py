@@ -128,13 +128,13 @@ def test_difficulty_is_graded(label: str, towards: float, exploring: float) -> N
 
 
 def test_family_option_leaves_one_family() -> None:
-    whole = Maze().spec.splits
+    all_splits = Maze().spec.splits
     for family in FAMILIES:
         splits = Maze(family=family).spec.splits
         for name in SPLITS.keys() - {"agentgym"}:
-            assert len(splits[name]) == len(whole[name]) // 4
+            assert len(splits[name]) == len(all_splits[name]) // 4
             assert {puzzle(index).layout.family for index in splits[name][:12]} == {family}
-            assert all(index in whole[name] for index in splits[name][:12])
-        assert splits["agentgym"] == whole["agentgym"]
+            assert all(index in all_splits[name] for index in splits[name][:12])
+        assert splits["agentgym"] == all_splits["agentgym"]
     with pytest.raises(ValueError, match="family 'spiral' is unknown; choose one of corridor, tee, rooms, perfect"):
         Maze(family="spiral")

@@ -141,14 +141,14 @@ def test_a_mistake_is_an_observation(opened, url):
         command("add_note", note={"title": "a"}): "ERROR",
     }
     *steps, after_all = asyncio.run(after(opened(server=url), 1, *mistakes, command("notes")))
-    for step, said in zip(steps, mistakes.values(), strict=True):
-        assert said in step.observation.text and step.info["invalid"] and not step.done
+    for step, message in zip(steps, mistakes.values(), strict=True):
+        assert message in step.observation.text and step.info["invalid"] and not step.done
     assert '"a": ""' in after_all.observation.text and not after_all.info["invalid"]
 
 
 def test_half_a_surrogate_pair_is_the_agents_and_no_failure_of_the_server(opened, url):
-    (kept,) = asyncio.run(after(opened(server=url), 0, command("add_note", note={"title": "\ud83d"})))
-    assert "kept \ufffd" in kept.observation.text and not kept.info["invalid"]
+    (step,) = asyncio.run(after(opened(server=url), 0, command("add_note", note={"title": "\ud83d"})))
+    assert "kept \ufffd" in step.observation.text and not step.info["invalid"]
 
 
 @pytest.mark.slow
@@ -292,7 +292,7 @@ def test_unknown_tasks_and_plans(opened, url):
 
 
 @pytest.mark.parametrize(
-    ("server", "seconds", "said"),
+    ("server", "seconds", "message"),
     [
         ("no_such_command_at_all", 60, "No such file"),
         (shlex.join([sys.executable, "-c", "raise SystemExit('bad luck')"]), 60, "it wrote: bad luck"),
@@ -300,13 +300,13 @@ def test_unknown_tasks_and_plans(opened, url):
         (shlex.join([sys.executable, "-c", "import time; time.sleep(1000)"]), 1, "did not answer within 1 s"),
     ],
 )
-def test_servers_that_do_not_start(opened, server, seconds, said):
-    with pytest.raises((EnvUnavailable, EnvTimeout), match=said):
+def test_servers_that_do_not_start(opened, server, seconds, message):
+    with pytest.raises((EnvUnavailable, EnvTimeout), match=message):
         opened(server=server, start_timeout=seconds)
 
 
 @pytest.mark.parametrize(
-    ("task", "said"),
+    ("task", "message"),
     [
         ([], "tasks.jsonl:1: a task is a JSON object"),
         ({**COUNT, "goal": "x"}, "unknown key 'goal'"),
@@ -320,10 +320,10 @@ def test_servers_that_do_not_start(opened, server, seconds, said):
         ({**COUNT, "split": 3}, "split and difficulty should be texts"),
     ],
 )
-def test_malformed_tasks_are_one_line(tmp_path, task, said):
+def test_malformed_tasks_are_one_line(tmp_path, task, message):
     path = tmp_path / "tasks.jsonl"
     path.write_text(json.dumps(task))
-    with pytest.raises(ValueError, match=said):
+    with pytest.raises(ValueError, match=message):
         read_tasks(path, task_of)
 
 
@@ -353,8 +353,8 @@ def served(name, *options):
 @asynccontextmanager
 async def client(*words):
     parameters = mcp.StdioServerParameters(command=words[0], args=list(words[1:]), env=dict(os.environ))
-    async with mcp.Client(parameters) as found:
-        yield found
+    async with mcp.Client(parameters) as opened_client:
+        yield opened_client
 
 
 OTHERS = [pytest.param(name, marks=pytest.mark.slow) for name in ("movie", "academia", "todo", "sheet")]
@@ -366,14 +366,14 @@ def test_an_environment_is_solved_through_its_tools(name):
     task = Task(name, env.spec.splits["test"][0])
 
     async def solve():
-        async with client(*served(name)) as found:
-            listed = {tool.name: tool.input_schema for tool in (await found.list_tools()).tools}
-            early = await found.call_tool(env.spec.tools[0].name, {})
-            first = await found.call_tool("start_task", {"task": str(task)})
+        async with client(*served(name)) as opened_client:
+            listed = {tool.name: tool.input_schema for tool in (await opened_client.list_tools()).tools}
+            early = await opened_client.call_tool(env.spec.tools[0].name, {})
+            first = await opened_client.call_tool("start_task", {"task": str(task)})
             steps = []
             for command in env.oracle(task):
-                steps.append(await found.call_tool(*to_call(env.spec.tools, command)))
-            wrong = await found.call_tool("start_task", {"task": "nowhere_3"})
+                steps.append(await opened_client.call_tool(*to_call(env.spec.tools, command)))
+            wrong = await opened_client.call_tool("start_task", {"task": "nowhere_3"})
             return listed, early, first, steps, wrong
 
     listed, early, first, steps, wrong = asyncio.run(solve())

@@ -91,8 +91,8 @@ class Counter(TextEnv):
         left = [float(target := self.target(task))]
         for command in commands:
             word, _, number = command.partition(" ")
-            said, due = word == "say" and number.isdecimal(), target - left[-1] + 1
-            left.append(left[-1] if not said else left[-1] - 1 if int(number) == due else inf)
+            counts, due = word == "say" and number.isdecimal(), target - left[-1] + 1
+            left.append(left[-1] if not counts else left[-1] - 1 if int(number) == due else inf)
         return left
 
 
@@ -140,8 +140,8 @@ class Boastful(Counter):
     name = "boastful"
 
     def achieved(self, task: Task, commands: Sequence[str]) -> Achieved | None:
-        found = super().achieved(task, commands)
-        return None if found is None or found.upto_turn < 2 else Achieved(found.goal, found.upto_turn - 1)
+        achieved = super().achieved(task, commands)
+        return None if achieved is None or achieved.upto_turn < 2 else Achieved(achieved.goal, achieved.upto_turn - 1)
 
 
 class Generous(Counter):
