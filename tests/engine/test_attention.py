@@ -36,9 +36,9 @@ def kernel(monkeypatch):
     """Rows are handed to a kernel; returns how often."""
     calls = []
 
-    def counted(*given, **named):
-        calls.append(given)
-        return as_torch_has_it(*given, **named)
+    def counted(*arguments, **named):
+        calls.append(arguments)
+        return as_torch_has_it(*arguments, **named)
 
     monkeypatch.setattr(attention, "varlen_attn", counted)
     monkeypatch.setattr(attention, "has_kernel", lambda value: True)
@@ -59,24 +59,24 @@ def ends():
 @pytest.mark.parametrize("window", [None, 1, 5, 100])
 @pytest.mark.parametrize("scaling", [None, 0.7])
 def test_one_launch_is_as_row_by_row(kernel, window, scaling):
-    found = []
+    values_and_gradients = []
     for attend in (attention.attend, attention.attend_at_once):
-        query, key, value = given = parts()
+        query, key, value = inputs = parts()
         out, _ = attend(
             torch.nn.Module(), query, key, value, None, cu_seq_lens_q=ends(), max_length_q=max(SIZES), scaling=scaling,
             sliding_window=window,
         )  # fmt: skip
-        found.append([out, *torch.autograd.grad(out.square().sum(), given)])
-    assert len(kernel) == 1 and found[0][0].shape == (1, sum(SIZES), 4, 8)
-    assert all(torch.allclose(value, other, atol=1e-5) for value, other in zip(*found, strict=True))
+        values_and_gradients.append([out, *torch.autograd.grad(out.square().sum(), inputs)])
+    assert len(kernel) == 1 and values_and_gradients[0][0].shape == (1, sum(SIZES), 4, 8)
+    assert all(torch.allclose(value, other, atol=1e-5) for value, other in zip(*values_and_gradients, strict=True))
 
 
 @pytest.mark.parametrize("attend", [attention.attend, attention.attend_at_once])
 def test_rows_begin_where_positions_do(kernel, attend):
     positions = torch.cat([torch.arange(size) for size in SIZES])[None]
-    told, _ = attend(torch.nn.Module(), *parts(), None, cu_seq_lens_q=ends())
-    seen, _ = attend(torch.nn.Module(), *parts(), None, position_ids=positions)
-    assert torch.equal(told, seen)
+    by_ends, _ = attend(torch.nn.Module(), *parts(), None, cu_seq_lens_q=ends())
+    by_positions, _ = attend(torch.nn.Module(), *parts(), None, position_ids=positions)
+    assert torch.equal(by_ends, by_positions)
     with pytest.raises(ValueError, match="need cu_seq_lens_q or position_ids"):
         attend(torch.nn.Module(), *parts(), None)
 
@@ -133,13 +133,13 @@ def test_a_model_has_one_launch_a_layer(kernel, recomputed):
     )  # fmt: skip
     rows = {"cu_seq_lens_q": ends(), "max_length_q": max(SIZES), "use_cache": False}
     positions = torch.cat([torch.arange(size) for size in SIZES])[None]
-    found = []
+    gradients = []
     for name in ("packed", "varlen"):
         torch.manual_seed(0)
         network = AutoModelForCausalLM.from_config(shape, attn_implementation=name).train()
         if recomputed:
             network.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
         network(torch.arange(sum(SIZES))[None], position_ids=positions, **rows).logits.square().mean().backward()
-        found.append([weight.grad for weight in network.parameters()])
+        gradients.append([weight.grad for weight in network.parameters()])
     assert len(kernel) == 3 * (1 + recomputed)
-    assert all(torch.allclose(value, other, atol=1e-6) for value, other in zip(*found, strict=True))
+    assert all(torch.allclose(value, other, atol=1e-6) for value, other in zip(*gradients, strict=True))

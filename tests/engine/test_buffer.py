@@ -86,11 +86,11 @@ def test_episodes_are_read_while_others_run_and_each_once(queue):
     early = buffer()
     batch, _ = early.sample(1, "train", 3)
     assert queue.read == [(1, ["b"]), (3, ["a"]), (4, ["c"])]
-    found = early.take_episodes()
-    assert {key: episode.item_id for key, episode in found.items()} == {
+    episodes = early.take_episodes()
+    assert {key: episode.item_id for key, episode in episodes.items()} == {
         f"{uid}_{session}": uid for uid in "abc" for session in (0, 1)
     }
-    assert sorted(batch.keys) == sorted(f"{key}_0" for key in found) and not early._early
+    assert sorted(batch.keys) == sorted(f"{key}_0" for key in episodes) and not early._early
 
 
 def test_rows_are_listed_first_and_last_and_between_only_prompts_that_run_are_asked_for(queue):

@@ -60,11 +60,11 @@ def test_code_is_not_run_where_verl_would_run_it(file, monkeypatch, before):
 @pytest.mark.parametrize("worker", [AgentWorker, CriticWorker])
 def test_workers_load_checkpoints_so(file, monkeypatch, worker):
     monkeypatch.setattr(TrainingWorker, "load_checkpoint", lambda self, path, *_: loads(path))
-    own = worker.__new__(worker)
+    instance = worker.__new__(worker)
     if worker is AgentWorker:
-        own.role, own.actor = "actor", SimpleNamespace(load_checkpoint=lambda path, *_: loads(path))
+        instance.role, instance.actor = "actor", SimpleNamespace(load_checkpoint=lambda path, *_: loads(path))
     with pytest.raises(ValueError, match=r"rank_0\.pt holds more than tensors"):
-        own.load_checkpoint(str(file))
+        instance.load_checkpoint(str(file))
     assert not (file.parent / "ran").exists()
 
 

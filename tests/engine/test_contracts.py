@@ -177,10 +177,10 @@ def resolve(dotted):
     cut = len(parts) - 1
     while importlib.util.find_spec(parts[0]) and not _is_module(".".join(parts[:cut])):
         cut -= 1
-    found = importlib.import_module(".".join(parts[:cut]))
+    resolved = importlib.import_module(".".join(parts[:cut]))
     for part in parts[cut:]:
-        found = getattr(found, part)
-    return found
+        resolved = getattr(resolved, part)
+    return resolved
 
 
 def _is_module(name):
@@ -205,8 +205,8 @@ def test_signature(line):
 def declared(module, function):
     """Parameters of a function as the source file has them, whatever was patched since."""
     tree = ast.parse(Path(importlib.util.find_spec(module).origin).read_text())
-    (found,) = (node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == function)
-    return [argument.arg for argument in found.args.args]
+    (definition,) = (node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == function)
+    return [argument.arg for argument in definition.args.args]
 
 
 def test_signatures_of_what_is_replaced():
@@ -229,10 +229,10 @@ def test_overrides_take_what_verl_passes(ours, theirs):
     for name, method in vars(ours).items():
         if not inspect.isfunction(method) or not hasattr(theirs, name) or name == "__init__":
             continue
-        wanted = list(inspect.signature(getattr(theirs, name)).parameters)
-        if wanted == ["self", "kwargs"]:  # what a checkpoint engine's build_topology says
+        parameters = list(inspect.signature(getattr(theirs, name)).parameters)
+        if parameters == ["self", "kwargs"]:  # what a checkpoint engine's build_topology says
             continue
-        assert list(inspect.signature(method).parameters) == wanted, name
+        assert list(inspect.signature(method).parameters) == parameters, name
 
 
 def test_our_methods_are_new_to_verl_or_meant_as_overrides():
@@ -265,9 +265,9 @@ def test_our_methods_are_new_to_verl_or_meant_as_overrides():
         },
     }
     for ours, names in meant.items():
-        own = {name for name, value in vars(ours).items() if inspect.isfunction(value)}
+        methods = {name for name, value in vars(ours).items() if inspect.isfunction(value)}
         inherited = {name for base in ours.__mro__[1:-1] for name in vars(base)}
-        assert own & inherited == names, ours
+        assert methods & inherited == names, ours
 
 
 # the platform
@@ -378,15 +378,15 @@ def test_the_rows_of_a_prompt_have_what_verls_own_have(monkeypatch):
     from agentgym_rl.engine.verl.agent_loops import EarlyWorker
 
     theirs = AgentLoopWorkerTQ.__ray_metadata__.modified_class
-    found, wanted = (
+    our_parameters, their_parameters = (
         [name for name in inspect.signature(worker._run_prompt).parameters if name != "_ray_trace_ctx"]
         for worker in (EarlyWorker, theirs)
     )
-    assert found == wanted
+    assert our_parameters == their_parameters
     puts = []
 
-    async def put(**told):
-        puts.append(told)
+    async def put(**fields):
+        puts.append(fields)
 
     monkeypatch.setattr(tq, "async_kv_put", put)
     monkeypatch.setattr(tq, "async_kv_batch_put", put)
@@ -441,11 +441,11 @@ def test_the_rows_of_a_prompt_have_what_verls_own_have(monkeypatch):
     assert [tag for put in puts for tag in put["tags"]] == ours["tags"]
     rows = [row for put in puts for row in put["fields"]]
     for name in sorted(ours["fields"].keys()):
-        for own, row in zip(ours["fields"], rows, strict=True):
-            if isinstance(own[name], torch.Tensor):
-                assert own[name].dtype == row[name].dtype and own[name].tolist() == row[name].tolist(), name
+        for our_row, row in zip(ours["fields"], rows, strict=True):
+            if isinstance(our_row[name], torch.Tensor):
+                assert our_row[name].dtype == row[name].dtype and our_row[name].tolist() == row[name].tolist(), name
             else:
-                assert own[name] == row[name], name
+                assert our_row[name] == row[name], name
 
     async def fail(sampling, **row):
         raise RuntimeError("no environment")
@@ -574,9 +574,9 @@ def test_failed_episodes_leave_the_batch_and_are_counted(monkeypatch):
     monkeypatch.setattr(tq, "kv_clear", lambda keys, partition_id: cleared.append((partition_id, keys)))
     buffer = EpisodeBuffer("sync", OmegaConf.create(), None, "drop", OmegaConf.create())
     buffer.finished_keys |= {"train": set("abc"), "val": set("abc")}
-    kept = ["a_0_0", "c_0_0", "c_0_1"]  # c was folded: two samples, one episode
+    survivors = ["a_0_0", "c_0_0", "c_0_1"]  # c was folded: two samples, one episode
     batch = buffer._materialize_batch("train", [*"abc"], {})
-    assert (batch.keys, batch.tags, cleared) == (kept, [{"of": key} for key in kept], [("train", ["b_0_0"])])
+    assert (batch.keys, batch.tags, cleared) == (survivors, [{"of": key} for key in survivors], [("train", ["b_0_0"])])
     assert [episode.ending for episode in buffer.take_episodes().values()] == list(endings.values())
     assert buffer.take_episodes() == {}
     with pytest.raises(NothingToLearn, match="all 1 episodes"):
@@ -614,8 +614,8 @@ def test_keys_that_verl_has():
         ours |= verl_config._mode(config) | verl_config._correction(config)
         for key in ours:
             parent, _, leaf = key.rpartition(".")
-            found = OmegaConf.select(defaults, parent)
-            if found is None or leaf not in found.keys():  # noqa: SIM118  a key without a value is not `in`
+            block = OmegaConf.select(defaults, parent)
+            if block is None or leaf not in block.keys():  # noqa: SIM118  a key without a value is not `in`
                 unknown.add(key)
     assert unknown == set(ADDITIONS)
 
@@ -679,9 +679,9 @@ def receiver():
 
 
 def test_received_weights_are_copies(receiver):
-    kept = []
-    receiver.receive_weights(lambda weights, is_last: kept.append((weights[0][1], is_last)))
-    assert [(tensor.tolist(), is_last) for tensor, is_last in kept] == [
+    received = []
+    receiver.receive_weights(lambda weights, is_last: received.append((weights[0][1], is_last)))
+    assert [(tensor.tolist(), is_last) for tensor, is_last in received] == [
         ([0.0, 0.0], False), ([1.0, 1.0], False), ([2.0, 2.0], True),
     ]  # fmt: skip
 
@@ -706,26 +706,26 @@ def test_two_runs_on_a_machine_send_weights_along_different_paths(monkeypatch):
         for name in ("BucketedWeightSender", "BucketedWeightReceiver")
     })  # fmt: skip
     corrections.weight_sockets(module)
-    found = {}
+    paths = {}
     for run in ("one", "other"):
         monkeypatch.setenv(corrections.RUN, run)
         sender = module.BucketedWeightSender(zmq_handle="ipc:///tmp/weights.sock", bucket_size_mb=64)
         receiver = module.BucketedWeightReceiver("ipc:///tmp/weights.sock")
         assert sender.zmq_handle == receiver.zmq_handle and sender.bucket_size_mb == 64
-        found[run] = sender.zmq_handle
-    assert found["one"] != found["other"] and all(path.startswith("ipc:///tmp/weights.sock") for path in found.values())
+        paths[run] = sender.zmq_handle
+    assert paths["one"] != paths["other"] and all(path.startswith("ipc:///tmp/weights.sock") for path in paths.values())
 
 
-@pytest.mark.parametrize(("whole", "kind"), [("1", "FINAL_ONLY"), ("0", "CUMULATIVE"), (None, "CUMULATIVE")])
-def test_servers_take_a_response_once_where_none_is_aborted(monkeypatch, whole, kind):
+@pytest.mark.parametrize(("variable", "kind"), [("1", "FINAL_ONLY"), ("0", "CUMULATIVE"), (None, "CUMULATIVE")])
+def test_servers_take_a_response_once_where_none_is_aborted(monkeypatch, variable, kind):
     """verl's server makes its parameters by the name in its module, and reads ids alone."""
     assert environment.WHOLE == corrections.WHOLE
     generate = resolve("verl.workers.rollout.vllm_rollout.vllm_async_server.vLLMHttpServer.generate")
     assert "SamplingParams" in generate.__code__.co_names
     module = SimpleNamespace(SamplingParams=resolve("vllm.SamplingParams"))
     monkeypatch.delenv(corrections.WHOLE, raising=False)
-    if whole is not None:
-        monkeypatch.setenv(corrections.WHOLE, whole)
+    if variable is not None:
+        monkeypatch.setenv(corrections.WHOLE, variable)
     corrections.whole_responses(module)
     made = module.SamplingParams(max_tokens=3, logprobs=0, temperature=0.5)
     assert (made.output_kind.name, made.detokenize, made.max_tokens, made.temperature) == (kind, False, 3, 0.5)
@@ -762,12 +762,12 @@ def test_weights_travel_over_shared_memory(tmp_path):
 
 
 def test_a_process_group_names_the_cpu_once():
-    asked = []
-    module = SimpleNamespace(initialize_global_process_group_ray=lambda **given: asked.append(given))
+    calls = []
+    module = SimpleNamespace(initialize_global_process_group_ray=lambda **settings: calls.append(settings))
     corrections.process_group(module)
     module.initialize_global_process_group_ray()
     module.initialize_global_process_group_ray(timeout_second=5, backend="nccl")
-    assert asked == [
+    assert calls == [
         {"timeout_second": None, "backend": "cpu:gloo"}, {"timeout_second": 5, "backend": "nccl"},
     ]  # fmt: skip
 
@@ -777,8 +777,8 @@ def test_workers_meet_on_a_port_that_no_connection_is_lent():
     first, end = trainer_base.RayWorkerGroup.keywords["master_port_range"]
     lent = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
     assert first < end <= max(lent, 32_768)
-    with socket.socket() as taken:
-        taken.bind(("", first))
+    with socket.socket() as listener:
+        listener.bind(("", first))
         _, port = ray_groups.get_master_addr_port._function([first, end])
     assert first < int(port) < end
 
@@ -790,16 +790,16 @@ def test_vllms_server_does_not_silence_our_warnings():
 
 
 def test_linear_layers_keep_their_weight():
-    asked = []
+    calls = []
 
     def dispatch(layer, remove_weight):
-        asked.append((layer, remove_weight))
+        calls.append((layer, remove_weight))
 
     module = SimpleNamespace(dispatch_cpu_unquantized_gemm=dispatch)
     vllm_cpu.keep_weight(module)
     module.dispatch_cpu_unquantized_gemm("layer", remove_weight=True)
     module.dispatch_cpu_unquantized_gemm("layer", True)
-    assert asked == [("layer", False)] * 2
+    assert calls == [("layer", False)] * 2
 
 
 def test_vllm_looks_the_function_up_when_it_packs():
@@ -818,11 +818,11 @@ def python(code, *, path=(), **variables):
     """Standard output of a fresh interpreter; a variable given as ``None`` is taken out of its environment."""
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, path)), "TQDM_DISABLE": "1", **variables}
     environment = {key: value for key, value in environment.items() if value is not None}
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=110, check=False
     )
-    assert done.returncode == 0, done.stderr
-    return done.stdout.split()
+    assert process.returncode == 0, process.stderr
+    return process.stdout.split()
 
 
 def distribution(folder, name, number):

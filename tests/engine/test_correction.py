@@ -35,12 +35,12 @@ def corrected(*overrides):
     fields = {"old_log_probs": ratio - 1, "rollout_log_probs": torch.full_like(ratio, -1.0),
               "response_mask": torch.ones_like(ratio)}  # fmt: skip
     batch = DataProto(batch=TensorDict(fields, batch_size=len(RATIOS)))
-    found, metrics = compute_rollout_correction_and_add_to_batch(
+    corrected_batch, metrics = compute_rollout_correction_and_add_to_batch(
         batch, settings(*overrides).algorithm.rollout_correction
     )
     assert "rollout_corr/kl" in metrics
-    weights = found.batch.get("rollout_is_weights", None)
-    return weights, found.batch["response_mask"][:, 0].bool().tolist()
+    weights = corrected_batch.batch.get("rollout_is_weights", None)
+    return weights, corrected_batch.batch["response_mask"][:, 0].bool().tolist()
 
 
 def weighted(values):
@@ -55,34 +55,34 @@ def test_none_weighs_and_rejects_nothing():
 
 @pytest.mark.parametrize("overrides", [("algorithm.correction=tis",), ("engine.mode=colocate_async",)])
 def test_tis_cuts_the_weight_of_a_token(overrides):
-    weights, kept = corrected(*overrides)
-    assert weights == weighted([[min(ratio, 2.0) for ratio in row] for row in RATIOS]) and all(kept)
+    weights, mask = corrected(*overrides)
+    assert weights == weighted([[min(ratio, 2.0) for ratio in row] for row in RATIOS]) and all(mask)
     weights, _ = corrected(*overrides, "algorithm.correction.cap=1.1")
     assert weights == weighted([[min(ratio, 1.1) for ratio in row] for row in RATIOS])
 
 
 @pytest.mark.slow
 def test_icepop_gives_a_weight_of_0_outside_the_bounds():
-    weights, kept = corrected("algorithm.correction=icepop")
-    assert weights == weighted([[ratio if 0.5 <= ratio <= 5 else 0.0 for ratio in row] for row in RATIOS]) and all(kept)
+    weights, mask = corrected("algorithm.correction=icepop")
+    assert weights == weighted([[ratio if 0.5 <= ratio <= 5 else 0.0 for ratio in row] for row in RATIOS]) and all(mask)
     weights, _ = corrected("algorithm.correction=icepop", "algorithm.correction.bounds=[0.3,1.3]")
     assert weights == weighted([[ratio if 0.3 <= ratio <= 1.3 else 0.0 for ratio in row] for row in RATIOS])
 
 
 def test_mis_weighs_and_rejects_sequences_by_their_product():
-    weights, kept = corrected("algorithm.correction=mis")
+    weights, mask = corrected("algorithm.correction=mis")
     products = [prod(row) for row in RATIOS]
-    assert kept == [0.5 <= product <= 2 for product in products] == [True, True, False, False]
+    assert mask == [0.5 <= product <= 2 for product in products] == [True, True, False, False]
     assert weights[:2] == weighted([[product] * 3 for product in products[:2]])
-    _, kept = corrected("algorithm.correction=mis", "algorithm.correction.bounds=[0.3,1.5]")
-    assert kept == [True, False, False, True], "a bound of the ratio, not of its inverse"
+    _, mask = corrected("algorithm.correction=mis", "algorithm.correction.bounds=[0.3,1.5]")
+    assert mask == [True, False, False, True], "a bound of the ratio, not of its inverse"
 
 
 def test_geo_rs_rejects_sequences_by_their_geometric_mean():
-    weights, kept = corrected("algorithm.correction=geo_rs")
-    assert weights is None and kept == [True, False, False, False]
-    _, kept = corrected("algorithm.correction=geo_rs", "algorithm.correction.bounds=[0.9,1.3]")
-    assert kept == [0.9 <= prod(row) ** (1 / 3) <= 1.3 for row in RATIOS] == [True, True, False, False]
+    weights, mask = corrected("algorithm.correction=geo_rs")
+    assert weights is None and mask == [True, False, False, False]
+    _, mask = corrected("algorithm.correction=geo_rs", "algorithm.correction.bounds=[0.9,1.3]")
+    assert mask == [0.9 <= prod(row) ** (1 / 3) <= 1.3 for row in RATIOS] == [True, True, False, False]
 
 
 def jagged(values, kind=torch.float32):

@@ -76,24 +76,24 @@ def draws(config: Config) -> Any:
     run = Resolved(config)
     mixture, curriculum = run.mixture, run.curriculum
     mixture.ask = lambda question: '[{"environment": "counter", "most": 3, "ink": "blue"}]'
-    found = []
+    drawn_by_step = []
     for step in range(1, 7):
         drawn = mixture.draw(step, 8, 4)
-        found.append([drawn, mixture.metrics(), [curriculum.max_turns(env, step) for env in config.envs]])
+        drawn_by_step.append([drawn, mixture.metrics(), [curriculum.max_turns(env, step) for env in config.envs]])
         episodes = [outcome(draw.task, sample, step) for draw in drawn for sample in range(draw.samples)]
         mixture.observe(episodes)
         curriculum.observe(episodes)
-    return found
+    return drawn_by_step
 
 
 def evaluations(config: Config) -> Any:
     """The panels, with what is done with them, and the names of the stages."""
     run = Resolved(config)
-    panels = {env: {label: panel.item_ids for label, panel in own.items()} for env, own in run.panels.items()}
-    asked = {
+    panels = {env: {label: panel.item_ids for label, panel in by_label.items()} for env, by_label in run.panels.items()}
+    uses = {
         env: {label: (panel.samples, panel.role) for label, panel in w.panels.items()} for env, w in config.envs.items()
     }
-    return panels, asked, stages.stage_names(run)
+    return panels, uses, stages.stage_names(run)
 
 
 def evaluated(config: Config) -> Any:
@@ -139,9 +139,13 @@ def learning(config: Config) -> Any:
 def relabelled(config: Config) -> Any:
     """What hindsight makes of episodes that count to 2, the first by a response that cannot be read, or to 1."""
     run, algorithm = Recorder(config), AgentEvol(config.algorithm)  # type: ignore[arg-type]
-    said = [("?", "say 1"), ("Action: say 1", "say 1")], ("Action: say 2", "say 2"), ("Action: say 9", "say 9")
+    responses = [("?", "say 1"), ("Action: say 1", "say 1")], ("Action: say 2", "say 2"), ("Action: say 9", "say 9")
     failed = []
-    for first, *others in ((said[0][0], *said[1:]), (said[0][1], *said[1:]), (said[0][1], said[2])):
+    for first, *others in (
+        (responses[0][0], *responses[1:]),
+        (responses[0][1], *responses[1:]),
+        (responses[0][1], responses[2]),
+    ):
         turns = [Turn(response=text, action=action, observation="", reward=0.0, invalid=False)
                  for text, action in (first, *others)]  # fmt: skip
         failed.append(replace(outcome(Task("counter", 2), 0, 1), turns=turns, success=False))
@@ -168,11 +172,11 @@ def outcome(task: Any, sample: int, step: int, replayed: Sequence[str] = ()) -> 
     """An episode of two turns, after those that are replayed: more succeed as steps go by, and never those of every
     fourth task."""
     success = task.index % 4 > 0 and (task.index * 7 + sample * 5 + step * 3) % 11 < 2 + step
-    said = [*replayed, *[f"say {sample % 3}"] * (2 + sample % 2)]
+    responses = [*replayed, *[f"say {sample % 3}"] * (2 + sample % 2)]
     turns = [
         Turn(response=text, action=text, observation=f"seen {max(0, number - len(replayed)) or sample % 2}", reward=0.0,
              invalid=False, calls=int(number >= len(replayed)))
-        for number, text in enumerate(said)
+        for number, text in enumerate(responses)
     ]  # fmt: skip
     turns[-1].reward = float(success)
     messages = [{"role": "user", "content": "start"}]
@@ -215,31 +219,35 @@ class Recorder:
 
     def rollouts(self, requests: Sequence[Request], label: str, *, resumable: bool = False) -> list[Rollout]:
         self.asked.append([repr(request) for request in requests])
-        found = [
-            Rollout(episode=replace(outcome(own.task, next(self.numbers), 1, replays(own)), tags=dict(own.tags)),
-                    segments=[TOKENS], group=f"{place}", values=[0.3, 0.2, 0.1])
-            for place, own in enumerate(requests) for _ in range(own.samples)
+        rollouts = [
+            Rollout(
+                episode=replace(
+                    outcome(request.task, next(self.numbers), 1, replays(request)), tags=dict(request.tags)
+                ),
+                segments=[TOKENS], group=f"{place}", values=[0.3, 0.2, 0.1],
+            )
+            for place, request in enumerate(requests) for _ in range(request.samples)
         ]  # fmt: skip
-        for sample, rollout in enumerate(found):
+        for sample, rollout in enumerate(rollouts):
             for number, turn in enumerate(rollout.episode.turns):
                 turn.tokens, turn.log_prob = (9 * number, 9 * number + 9), -1.0 - (sample + number) % 5
             rollout.episode.turns[0].invalid = sample % 3 == 2
             rollout.values = rollout.values[: len(rollout.episode.turns)]
-        self.kept = [*self.kept, *found] if resumable else self.kept
-        return found
+        self.kept = [*self.kept, *rollouts] if resumable else self.kept
+        return rollouts
 
     def batches(
         self, number: int, plan: Plan | None = None, *, keep: Keep | None = None, refills: int = 0
     ) -> Iterator[list[Rollout]]:
         drawn = self.requests(number)
-        found = self.rollouts(drawn if plan is None else plan(number, drawn), "")
-        self.asked.append((refills, [keep is None or keep(group) for group in groups(found)]))
-        for sample, rollout in enumerate(found):
+        rollouts = self.rollouts(drawn if plan is None else plan(number, drawn), "")
+        self.asked.append((refills, [keep is None or keep(group) for group in groups(rollouts)]))
+        for sample, rollout in enumerate(rollouts):
             rollout.episode.turns[-1].tokens = (9 * sample, 9 * sample + 9)
-        yield found
+        yield rollouts
 
-    def generate(self, conversations: Any, *, samples: int = 1, **asked: Any) -> list[list[str]]:
-        self.asked.append((repr(conversations), samples, asked))
+    def generate(self, conversations: Any, *, samples: int = 1, **options: Any) -> list[list[str]]:
+        self.asked.append((repr(conversations), samples, options))
         return [[f"Instruction {len(self.asked)} {sample}." for sample in range(samples)] for _ in conversations]
 
     def encode(self, messages: Any, task: Task) -> Rollout:
@@ -252,13 +260,13 @@ class Recorder:
     def journal(self) -> list[Rollout]:
         return self.kept
 
-    def score(self, rows: Sequence[Row], by: str = "policy", *, name: str, **asked: Any) -> list[Row]:
+    def score(self, rows: Sequence[Row], by: str = "policy", *, name: str, **options: Any) -> list[Row]:
         self.asked.append((repr(rows), by))
         numbers = [PerToken([-1 / (1 + (place + token * len(by)) % 7) for token in range(99)])
                    for place, _ in enumerate(rows)]  # fmt: skip
-        more = [f"{name}_entropy"] if asked.get("entropy") else []
-        return [replace(row, streams={**row.streams, **dict.fromkeys([name, *more], own)})
-                for row, own in zip(rows, numbers, strict=True)]  # fmt: skip
+        more = [f"{name}_entropy"] if options.get("entropy") else []
+        return [replace(row, streams={**row.streams, **dict.fromkeys([name, *more], values)})
+                for row, values in zip(rows, numbers, strict=True)]  # fmt: skip
 
     def learn(self, rows: Sequence[Row], loss: Any, **passes: Any) -> dict[str, float]:
         self.asked.append((repr(rows), repr(loss), passes))
@@ -289,11 +297,11 @@ def replays(request: Request) -> list[str]:
 def reads(module: ModuleType) -> Callable[[str], bool]:
     """For what only a running engine does: whether a module reads the key, by the syntax tree."""
 
-    def found(key: str) -> bool:
+    def is_read(key: str) -> bool:
         tree = ast.walk(ast.parse(inspect.getsource(module)))
         return key in {node.attr for node in tree if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load)}
 
-    return found
+    return is_read
 
 
 # what to move, and where it shows
@@ -779,9 +787,9 @@ def test_a_key_of_a_choice(group, name, key):
 @pytest.mark.parametrize("algorithm", sorted(algorithms()))
 def test_every_key_is_operational_or_part_of_what_the_run_is(algorithm):
     config = recipes.load(["experiment=counter", f"algorithm={algorithm}"])
-    kept = {*leaves(OmegaConf.to_container(OmegaConf.create(recipes.identity(config))))}
+    identity = {*leaves(OmegaConf.to_container(OmegaConf.create(recipes.identity(config))))}
     operational = {
-        key for key in keys(config) if not any(prefix == key or prefix.startswith(f"{key}.") for prefix in kept)
+        key for key in keys(config) if not any(prefix == key or prefix.startswith(f"{key}.") for prefix in identity)
     }
     online = {"algorithm.steps"} if isinstance(config.algorithm, OnlineConfig) else set()
     assert operational == online | {

@@ -108,9 +108,9 @@ def run(model, tmp_path, toys):
 def test_shards_become_whole_again(model, tmp_path, ranks, replicas):
     shards(model, tmp_path / "actor", ranks, replicas)
     weights = AutoModelForCausalLM.from_pretrained(model).state_dict()
-    found = merged(tmp_path / "actor")
-    assert found.keys() == weights.keys()
-    assert all(torch.equal(found[name], tensor) for name, tensor in weights.items())
+    tensors = merged(tmp_path / "actor")
+    assert tensors.keys() == weights.keys()
+    assert all(torch.equal(tensors[name], tensor) for name, tensor in weights.items())
 
 
 def test_an_exported_folder_is_the_model(model, run, tmp_path):
@@ -120,10 +120,10 @@ def test_an_exported_folder_is_the_model(model, run, tmp_path):
     weights = original.state_dict()
     assert all(torch.equal(tensor, weights[name]) for name, tensor in loaded.state_dict().items())
     assert loaded.get_input_embeddings().weight is loaded.get_output_embeddings().weight
-    tokenizer, known = (AutoTokenizer.from_pretrained(folder) for folder in (out, model))
-    said = [{"role": "user", "content": "Count to 3."}]
-    assert tokenizer.apply_chat_template(said) == known.apply_chat_template(said)
-    assert GenerationConfig.from_pretrained(out).eos_token_id == known.eos_token_id
+    tokenizer, tokenizer_of_model = (AutoTokenizer.from_pretrained(folder) for folder in (out, model))
+    messages = [{"role": "user", "content": "Count to 3."}]
+    assert tokenizer.apply_chat_template(messages) == tokenizer_of_model.apply_chat_template(messages)
+    assert GenerationConfig.from_pretrained(out).eos_token_id == tokenizer_of_model.eos_token_id
     facts = json.loads((out / "agentgym_rl.json").read_text())
     assert (facts["run"], facts["step"], facts["seed"], facts["dtype"]) == ("one", 4, 5, "float32")
     assert [path.name for path in tmp_path.iterdir() if "tmp" in path.name] == []
@@ -172,8 +172,8 @@ def test_prompts_belong_to_checkpoints(run, tmp_path, monkeypatch):
     [("{run}", 4), ("{run}:bc", 2), ("{run}:control", 6), ("{run}/checkpoints/global_step_2", 2)],
 )
 def test_which_checkpoint_is_meant(run, place, step):
-    found = find(place.format(run=run))
-    assert (found.step, found.folder.name, found.run) == (step, f"global_step_{step}", run)
+    checkpoint = find(place.format(run=run))
+    assert (checkpoint.step, checkpoint.folder.name, checkpoint.run) == (step, f"global_step_{step}", run)
     assert exports.is_run(place.format(run=run))
 
 
@@ -188,8 +188,8 @@ def test_cloned_weights_may_be_in_a_cache(run, tmp_path):
     shutil.move(run / "checkpoints" / "global_step_2", tmp_path / "cache")
     state = json.loads((run / "state.json").read_text()) | {"learnt": {"origin": str(tmp_path / "cache")}}
     (run / "state.json").write_text(json.dumps(state))
-    found = find(f"{run}:bc")
-    assert (found.folder, found.step) == (tmp_path / "cache", 2)
+    checkpoint = find(f"{run}:bc")
+    assert (checkpoint.folder, checkpoint.step) == (tmp_path / "cache", 2)
 
 
 def test_what_is_not_there_is_told(run, tmp_path):

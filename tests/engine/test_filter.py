@@ -38,10 +38,10 @@ class Buffer:
         self.waiting, self.episodes, self.refilling = [], {}, nullcontext
 
     def sample(self, global_steps, partition_id, batch_size):
-        taken, self.waiting = self.waiting[:batch_size], self.waiting[batch_size:]
-        assert len(taken) == batch_size, "a real buffer would wait for ever"
+        prompts, self.waiting = self.waiting[:batch_size], self.waiting[batch_size:]
+        assert len(prompts) == batch_size, "a real buffer would wait for ever"
         keys = []
-        for uid, rewards in taken:
+        for uid, rewards in prompts:
             for session, reward in enumerate(rewards):
                 ending = Ending.ENV_ERROR if reward is FAILED else Ending.TERMINATED
                 self.episodes[f"{uid}_{session}"] = Episode(
@@ -51,8 +51,8 @@ class Buffer:
         return KVBatchMeta(partition_id="train", keys=keys, tags=[{"min_global_steps": 0} for _ in keys]), {}
 
     def take_episodes(self):
-        found, self.episodes = self.episodes, {}
-        return found
+        episodes, self.episodes = self.episodes, {}
+        return episodes
 
 
 class Learner:
@@ -111,9 +111,9 @@ class Step:
 
 @pytest.fixture(autouse=True)
 def cleared(monkeypatch):
-    found = []
-    monkeypatch.setattr(tq, "kv_clear", lambda keys, partition_id: found.extend(keys))
-    return found
+    keys_cleared = []
+    monkeypatch.setattr(tq, "kv_clear", lambda keys, partition_id: keys_cleared.extend(keys))
+    return keys_cleared
 
 
 FLAT, MIXED = [1.0, 1.0], [0.0, 1.0]
@@ -174,9 +174,9 @@ def test_what_is_drawn_in_their_place(toy_recipes):
     overrides = ["experiment=counter", "+env=generous", "algorithm.tasks_per_step=8", "curriculum=stepwise",
                  "curriculum.rounds=[3,7]", "curriculum.steps=1"]  # fmt: skip
     config = recipes.load(overrides)
-    asked = []
+    plans = []
     sampler = SimpleNamespace(
-        batches=lambda number, steps, rows, *_: asked.append(rows) or [], step_metrics={}, step_episodes=[]
+        batches=lambda number, steps, rows, *_: plans.append(rows) or [], step_metrics={}, step_episodes=[]
     )
     trainer = SimpleNamespace(sampler=sampler, timing_raw={"gen": 0.0})
 
@@ -187,7 +187,7 @@ def test_what_is_drawn_in_their_place(toy_recipes):
         )  # fmt: skip
         with suppress(EnvUnavailable):  # no episode comes back here
             list(run.batches(number))
-        return [(row["item_id"], row["max_turns"]) for row in asked[-1](number, redraw, count)]
+        return [(row["item_id"], row["max_turns"]) for row in plans[-1](number, redraw, count)]
 
     first = drawn(1)
     assert len(first) == 6 and {limit for _, limit in first} == {7}
@@ -201,8 +201,8 @@ def test_what_is_drawn_in_their_place(toy_recipes):
 def test_requests_of_a_step_can_be_planned(toy_recipes):
     """In place of drawn ones, with what they begin with; what replaces lost groups is drawn."""
     config = recipes.load(["experiment=counter", "algorithm.tasks_per_step=2"])
-    asked = []
-    sampler = SimpleNamespace(batches=lambda number, steps, rows, *_: asked.append(rows) or [], step_metrics={},
+    plans = []
+    sampler = SimpleNamespace(batches=lambda number, steps, rows, *_: plans.append(rows) or [], step_metrics={},
                               step_episodes=[])  # fmt: skip
     run = EngineRun(
         resolved=Resolved(config), trainer=SimpleNamespace(sampler=sampler, timing_raw={"gen": 0.0}), folder=None,
@@ -216,7 +216,7 @@ def test_requests_of_a_step_can_be_planned(toy_recipes):
     def rows(plan, *arguments):
         with suppress(EnvUnavailable):  # no episode comes back here
             list(run.batches(0, plan))
-        return asked[-1](*arguments)
+        return plans[-1](*arguments)
 
     first, second = rows(plan, 3, 0, None)
     assert (first["item_id"], first["prefix"], first["preface"]) == ("counter_3", prefix.to_dict(), "Up.")

@@ -24,15 +24,15 @@ def test_a_fork_has_the_environment_of_its_own_start(monkeypatch):
         ours, theirs = context.Pipe()
         process = context.Process(target=_tell, args=(theirs,))
         process.start()
-        found, parent = ours.recv()
+        seen, parent = ours.recv()
         process.join(10)
-        assert (found, process.exitcode) == (value, 0) and parent != os.getpid()
+        assert (seen, process.exitcode) == (value, 0) and parent != os.getpid()
 
 
 def test_only_a_server_starts_it(monkeypatch):
     started, hooked = [], []
     monkeypatch.setattr(forked_engine.forkserver, "ensure_running", lambda: started.append(True))
-    monkeypatch.setattr(forked_engine.wrapt, "register_post_import_hook", lambda *given: hooked.append(given))
+    monkeypatch.setattr(forked_engine.wrapt, "register_post_import_hook", lambda *arguments: hooked.append(arguments))
     monkeypatch.setattr(forked_engine.ray, "is_initialized", lambda: True)
     for task in ("WorkerDict.init_model", None, "vLLMHttpServer.__init__"):
         context = type("Context", (), {"get_task_name": lambda self, task=task: task})()
@@ -50,14 +50,14 @@ def test_only_a_server_starts_it(monkeypatch):
     ],
 )
 def test_who_says_how_processes_start_is_heard(monkeypatch, variable, value, hooked):
-    found = []
-    monkeypatch.setattr(forked_engine.wrapt, "register_post_import_hook", lambda *given: found.append(given))
+    hooks = []
+    monkeypatch.setattr(forked_engine.wrapt, "register_post_import_hook", lambda *arguments: hooks.append(arguments))
     for name in ("VLLM_ENABLE_V1_MULTIPROCESSING", "VLLM_WORKER_MULTIPROC_METHOD"):
         monkeypatch.delenv(name, raising=False)
     if variable:
         monkeypatch.setenv(variable, value)
     forked_engine.register()
-    assert bool(found) == hooked
+    assert bool(hooks) == hooked
 
 
 @pytest.mark.slow

@@ -47,17 +47,17 @@ def test_every_rollout_worker_gets_every_tensor():
         def rollout(number, arguments=for_rollouts):
             engine = rollouts[number]
             engine.init_process_group(**{key: value[number] for key, value in arguments.items()})
-            found = asyncio.run(receive(engine))
+            received = asyncio.run(receive(engine))
             engine.finalize()
-            return found
+            return received
 
         with ThreadPoolExecutor(4) as pool:
             sending = [pool.submit(actor, number) for number in range(2)]
             got = list(pool.map(rollout, range(2), timeout=60))
             for sent in sending:
                 sent.result(60)
-        for found in got:
-            assert list(found) == list(WEIGHTS)
+        for received in got:
+            assert list(received) == list(WEIGHTS)
             for name, weight in WEIGHTS.items():
-                assert found[name].dtype == weight.dtype and torch.equal(found[name], weight)
+                assert received[name].dtype == weight.dtype and torch.equal(received[name], weight)
         assert {number for number, _ in walked} == {0, 1}  # gathering a weight takes every actor

@@ -154,8 +154,8 @@ def test_sequence_parallelism_makes_room_for_longer_episodes():
 
 @pytest.mark.parametrize("name", ["sdpa", "packed", "varlen", "flash_attention_2"])
 def test_attention(name):
-    found = settings(f"engine.attention={name}")
-    for model in (found.actor_rollout_ref.model, found.critic.model):
+    config = settings(f"engine.attention={name}")
+    for model in (config.actor_rollout_ref.model, config.critic.model):
         assert model.override_config.attn_implementation == name
 
 
@@ -163,8 +163,8 @@ def test_attention(name):
 def test_attention_is_what_is_installed(installed, name, monkeypatch):
     monkeypatch.setattr(recipe_config, "has_flash_attention", lambda: installed)
     assert settings().actor_rollout_ref.model.override_config.attn_implementation == name
-    found = mapping.verl_config(Resolved(load(["experiment=smoke"])), "model", Path("run"))
-    assert found.critic.model.override_config.attn_implementation == "packed", "on a CPU"
+    config = mapping.verl_config(Resolved(load(["experiment=smoke"])), "model", Path("run"))
+    assert config.critic.model.override_config.attn_implementation == "packed", "on a CPU"
 
 
 @pytest.mark.parametrize(
@@ -210,8 +210,8 @@ def test_what_verl_offers_is_reachable(key):
 
 
 def test_offload_covers_the_critic():
-    found = settings("algorithm=ppo", "engine.offload=true")
-    for block in (found.actor_rollout_ref.actor.fsdp_config, found.critic.fsdp):
+    config = settings("algorithm=ppo", "engine.offload=true")
+    for block in (config.actor_rollout_ref.actor.fsdp_config, config.critic.fsdp):
         assert block.param_offload is block.optimizer_offload is True
 
 
@@ -219,18 +219,18 @@ def test_paths_of_data_mean_the_same_on_every_node(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "recipes.json").write_text("{}")
     (tmp_path / "compact").mkdir()
-    found = settings("envs.textcraft.options={recipes: recipes.json, style: compact, other: not/there}")
-    options = found.data.agentgym_envs.textcraft
+    config = settings("envs.textcraft.options={recipes: recipes.json, style: compact, other: not/there}")
+    options = config.data.agentgym_envs.textcraft
     assert options == {"recipes": f"{tmp_path}/recipes.json", "style": "compact", "other": "not/there"}
 
 
 def test_variables_for_every_node(monkeypatch):
     engine = load([*GPU, "engine.env={NCCL_SOCKET_IFNAME: eth0, MINE: '1'}"]).engine
-    found = session.variables(engine)
-    assert (found["NCCL_SOCKET_IFNAME"], found["MINE"]) == ("eth0", "1")
-    assert found[environment.WHOLE] == "1"
+    variables = session.variables(engine)
+    assert (variables["NCCL_SOCKET_IFNAME"], variables["MINE"]) == ("eth0", "1")
+    assert variables[environment.WHOLE] == "1"
     assert session.variables(replace(engine, mode=Mode.COLOCATE_ASYNC))[environment.WHOLE] == "0"  # aborts responses
-    assert found["VLLM_USE_FLASHINFER_SAMPLER"] == found["VLLM_DISABLE_COMPILE_CACHE"] == "0"
+    assert variables["VLLM_USE_FLASHINFER_SAMPLER"] == variables["VLLM_DISABLE_COMPILE_CACHE"] == "0"
     for name in ("HF_HOME", "HTTPS_PROXY", "no_proxy", "NCCL_DEBUG", "SHELL_LEVEL"):
         monkeypatch.setenv(name, "set")
     passed = environment.passed_on()
@@ -309,9 +309,9 @@ def nodes(*gpus):
             "Alive": True,
             "NodeID": f"{number + 1:056x}",
             "NodeManagerHostname": f"host{number}",
-            "Resources": {"GPU": own},
+            "Resources": {"GPU": gpus_of_node},
         }
-        for number, own in enumerate(gpus)
+        for number, gpus_of_node in enumerate(gpus)
     ]
 
 
@@ -319,15 +319,15 @@ def test_a_cluster_is_given_time_to_grow_and_then_told_what_it_lacks(monkeypatch
     monkeypatch.setattr(cluster.time, "sleep", lambda seconds: None)
     joined = iter([8, 8, 16])
     monkeypatch.setattr(ray, "cluster_resources", lambda: {"GPU": float(next(joined))})
-    found = settings("engine.nodes=2", "cloning.mini_batch_trajectories=16", "algorithm.tasks_per_step=16")
-    cluster.await_gpus(found, 60)
+    config = settings("engine.nodes=2", "cloning.mini_batch_trajectories=16", "algorithm.tasks_per_step=16")
+    cluster.await_gpus(config, 60)
     assert next(joined, None) is None, "it went on when all were there"
     monkeypatch.setattr(ray, "cluster_resources", dict)
     with pytest.raises(cluster.RayNotStarted, match=r"needs 16 GPUs .*, and the Ray cluster has 0 after"):
-        cluster.await_gpus(found, 0)
-    own = settings(f"engine.mode={Mode.SEPARATE_ASYNC}", "engine.rollout_workers=2")
+        cluster.await_gpus(config, 0)
+    separate = settings(f"engine.mode={Mode.SEPARATE_ASYNC}", "engine.rollout_workers=2")
     with pytest.raises(cluster.RayNotStarted, match="needs 10 GPUs"):
-        cluster.await_gpus(own, 0)
+        cluster.await_gpus(separate, 0)
 
 
 def test_a_folder_that_a_node_does_not_see(tmp_path, monkeypatch):
@@ -355,7 +355,7 @@ def test_a_folder_that_a_node_does_not_see(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("nodes", "tasks", "own", "loops", "units"),
+    ("nodes", "tasks", "overrides", "loops", "units"),
     thinned(
         [
             (1, 32, [], 8, 2),
@@ -367,18 +367,18 @@ def test_a_folder_that_a_node_does_not_see(tmp_path, monkeypatch):
         3,
     ),
 )
-def test_agent_loops_and_storage_follow_batch_and_nodes(nodes, tasks, own, loops, units):
+def test_agent_loops_and_storage_follow_batch_and_nodes(nodes, tasks, overrides, loops, units):
     sizes = (f"algorithm.tasks_per_step={tasks}", "algorithm.samples_per_task=8", f"engine.nodes={nodes}")
-    found = settings("algorithm=grpo", *sizes, *own)
-    assert found.actor_rollout_ref.rollout.agent.num_workers == loops
-    assert found.transfer_queue.backend.SimpleStorage.num_data_storage_units == units
+    config = settings("algorithm=grpo", *sizes, *overrides)
+    assert config.actor_rollout_ref.rollout.agent.num_workers == loops
+    assert config.transfer_queue.backend.SimpleStorage.num_data_storage_units == units
 
 
 def test_on_a_cpu_there_is_one_of_each():
     config = load(["experiment=smoke", "algorithm=grpo", "algorithm.tasks_per_step=1024"])
-    found = mapping.verl_config(Resolved(config), "model", Path("run"))
-    assert found.actor_rollout_ref.rollout.agent.num_workers == 1
-    assert found.transfer_queue.backend.SimpleStorage.num_data_storage_units == 1
+    cpu = mapping.verl_config(Resolved(config), "model", Path("run"))
+    assert cpu.actor_rollout_ref.rollout.agent.num_workers == 1
+    assert cpu.transfer_queue.backend.SimpleStorage.num_data_storage_units == 1
 
 
 def test_a_sweep_is_shown_where_there_are_no_gpus(monkeypatch):

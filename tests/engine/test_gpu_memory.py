@@ -31,8 +31,8 @@ def network():
 
 
 def fit(network, *overrides, gib=79.1):
-    found, line = gpu_memory.fitted(Resolved(load([*RUN, *overrides])), network, lambda: gib)
-    return found.config.engine, line
+    fitted, line = gpu_memory.fitted(Resolved(load([*RUN, *overrides])), network, lambda: gib)
+    return fitted.config.engine, line
 
 
 def test_a_small_model_on_a_large_gpu_computes_nothing_twice(network):
@@ -84,9 +84,9 @@ def test_a_cpu_is_left_alone(network):
 def test_a_pair_fits_together(network):
     run = Resolved(load([*RUN]))
     vars(run)["needs"] = replace(run.needs, rows_together=4)
-    found, _ = gpu_memory.fitted(run, network, lambda: 79.1)
-    assert found.config.engine.micro_tokens >= 4 * run.config.model.context
-    assert found.needs is run.needs, "what is built stays"
+    fitted, _ = gpu_memory.fitted(run, network, lambda: 79.1)
+    assert fitted.config.engine.micro_tokens >= 4 * run.config.model.context
+    assert fitted.needs is run.needs, "what is built stays"
 
 
 def test_logits_are_in_float32_for_as_many_tokens_as_are_planned_with():
@@ -125,9 +125,9 @@ def test_what_is_chosen_for_one_gpu_fits_by_the_estimate(monkeypatch, gib, size,
     assert config.model.path == f"Qwen/Qwen2.5-{size.upper()}-Instruct" and config.model.lora_rank == lora
     assert config.algorithm.lr == (2e-5 if lora else 1e-6)
     run = Resolved(config)
-    found, line = gpu_memory.fitted(run, model, lambda: pytest.fail("the choice was by another GPU"))
-    assert found.config.engine.workers == 1 and "where it runs out" not in line, line
-    assert found.config.engine.micro_tokens >= config.model.context
+    fitted, line = gpu_memory.fitted(run, model, lambda: pytest.fail("the choice was by another GPU"))
+    assert fitted.config.engine.workers == 1 and "where it runs out" not in line, line
+    assert fitted.config.engine.micro_tokens >= config.model.context
 
 
 @pytest.mark.slow

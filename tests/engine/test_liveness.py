@@ -42,12 +42,12 @@ def worker_class():
 @pytest.fixture
 def actors(worker_class, monkeypatch):
     """Two single-threaded actors in the place of a trainer's."""
-    found = {name: worker_class.remote() for name in ("busy one", "other one")}
-    ray.get([actor.pid.remote() for actor in found.values()])
+    by_name = {name: worker_class.remote() for name in ("busy one", "other one")}
+    ray.get([actor.pid.remote() for actor in by_name.values()])
     monkeypatch.setattr(liveness, "EVERY_S", 0.1)
-    monkeypatch.setattr(liveness, "processes", lambda trainer: found)
-    yield found
-    for actor in found.values():
+    monkeypatch.setattr(liveness, "processes", lambda trainer: by_name)
+    yield by_name
+    for actor in by_name.values():
         ray.kill(actor)
 
 
@@ -70,11 +70,13 @@ def test_a_busy_process_is_no_dead_one(actors):
 
 @pytest.mark.slow
 def test_the_memory_of_all_processes_at_once(actors):
-    own = psutil.Process().memory_full_info()
+    memory = psutil.Process().memory_full_info()
     with liveness.watched(None, alone=True) as watch:
         until(watch, "all at once", *actors)
     at_once = watch.peaks["all at once"]
-    assert own.pss / liveness.GIB < at_once < own.rss / liveness.GIB + sum(watch.peaks[name] for name in actors) + 1
+    assert (
+        memory.pss / liveness.GIB < at_once < memory.rss / liveness.GIB + sum(watch.peaks[name] for name in actors) + 1
+    )
 
 
 @pytest.mark.slow
@@ -170,10 +172,10 @@ def test_shared_memory_that_a_killed_worker_left_is_removed_and_what_a_process_h
     held, orphaned = (SharedMemory(f"verl_weights_test_{os.getpid()}_{kind}", create=True, size=4096) for kind in "ho")
     try:
         orphaned.close()
-        found = {path for path in cluster.segments() if f"test_{os.getpid()}" in path.name}
-        assert len(found) == 2
-        cluster.remove_orphaned(found)
-        assert {path.name for path in found if path.exists()} == {held.name}
+        segments = {path for path in cluster.segments() if f"test_{os.getpid()}" in path.name}
+        assert len(segments) == 2
+        cluster.remove_orphaned(segments)
+        assert {path.name for path in segments if path.exists()} == {held.name}
     finally:
         held.close()
         held.unlink()

@@ -26,14 +26,14 @@ from agentgym_rl.engine.verl.weights import Servers, Weights  # noqa: E402
 def test_adapters_in_verls_configuration():
     def settings(*overrides):
         run = Resolved(recipes.load(["experiment=smoke", *overrides]))
-        found = verl_config(run, "m", Path("run")).actor_rollout_ref
-        model, saved = found.model, found.actor.checkpoint.save_lora_only
+        config = verl_config(run, "m", Path("run")).actor_rollout_ref
+        model, saved = config.model, config.actor.checkpoint.save_lora_only
         return model.lora_rank, model.lora_alpha, model.target_modules, model.lora.merge, saved
 
     assert settings() == (0, 16, "all-linear", False, False)
     assert settings("model.lora_rank=4") == (4, 16, "all-linear", True, True)
-    own = settings("model.lora_rank=4", "model.lora_alpha=8", "model.target_modules=[q_proj,v_proj]")
-    assert own == (4, 8, ["q_proj", "v_proj"], True, True)
+    values = settings("model.lora_rank=4", "model.lora_alpha=8", "model.target_modules=[q_proj,v_proj]")
+    assert values == (4, 8, ["q_proj", "v_proj"], True, True)
 
 
 @pytest.fixture
@@ -51,13 +51,13 @@ def adapted():
 
 
 def test_merged_weights_are_those_of_peft(adapted):
-    found = {name: weight.clone() for name, weight in merged(adapted.state_dict(), 3.0)}
+    weights = {name: weight.clone() for name, weight in merged(adapted.state_dict(), 3.0)}
     base = dict(merged(adapted.state_dict(), 0.0))
     expected = adapted.merge_and_unload().state_dict()
-    assert found.keys() == expected.keys()
-    assert all(torch.allclose(found[name], weight, atol=1e-6) for name, weight in expected.items())
-    changed = {name for name in found if not torch.allclose(found[name], base[name])}
-    assert changed == {name for name in found if name.endswith("_proj.weight")}
+    assert weights.keys() == expected.keys()
+    assert all(torch.allclose(weights[name], weight, atol=1e-6) for name, weight in expected.items())
+    changed = {name for name in weights if not torch.allclose(weights[name], base[name])}
+    assert changed == {name for name in weights if name.endswith("_proj.weight")}
 
 
 def test_an_adapter_without_a_weight_is_an_error():
@@ -74,10 +74,10 @@ def test_a_sharded_model_takes_over_adapters(adapted):
             name: distribute_tensor(tensor, mesh, [Shard(0)]) for name, tensor in state.items() if "lora_" in name
         }
         plain = {name: distribute_tensor(tensor, mesh, [Shard(0)]) for name, tensor in merged(state, 0.0)}
-        found = {name: tensor.to_local() for name, tensor in with_adapters(plain, adapters, 3.0)}
+        weights = {name: tensor.to_local() for name, tensor in with_adapters(plain, adapters, 3.0)}
     finally:
         dist.destroy_process_group()
-    assert all(torch.equal(found[name], tensor) for name, tensor in merged(state, 3.0))
+    assert all(torch.equal(weights[name], tensor) for name, tensor in merged(state, 3.0))
 
 
 # the look at what arrives
@@ -90,8 +90,8 @@ def test_the_first_look_is_repeated_until_it_can_tell():
     assert not probe.due(VerifySync.NEVER)
     for moved, still_due in ((1e-3, True), (0.5, False), (0.0, False)):
         assert probe.due(VerifySync.ALWAYS)
-        found = probe.compare(LOADED + moved, [LOADED + moved + 5e-4, LOADED + moved])
-        assert found == pytest.approx({"sync/log_prob_difference": 5e-4, "sync/log_prob_moved": moved}, abs=1e-6)
+        metrics = probe.compare(LOADED + moved, [LOADED + moved + 5e-4, LOADED + moved])
+        assert metrics == pytest.approx({"sync/log_prob_difference": 5e-4, "sync/log_prob_moved": moved}, abs=1e-6)
         assert probe.due(VerifySync.FIRST) == still_due
 
 
@@ -127,16 +127,16 @@ def test_rounding_may_grow_with_how_far_the_weights_have_moved(share, passes):
 @pytest.mark.parametrize(("when", "looks"), [("always", 2), ("first", 1), ("never", 0)])
 def test_a_sync_is_looked_at(when, looks):
     """The workers compute before the servers take their memory; servers are asked afterwards."""
-    done = []
-    manager = SimpleNamespace(update_weights=done.append)
+    calls = []
+    manager = SimpleNamespace(update_weights=calls.append)
     verl = SimpleNamespace(
         timing_raw={}, global_steps=1, actor_rollout_wg=None, servers=lambda: Servers(manager, ["a"])
     )
     weights = Weights(verl, SimpleNamespace(verify_sync=when))
     weights.probe = probe = SyncProbe([1, 2, 3, 4], 1e-3, LOADED)
-    probe.learner = lambda workers: done.append("learner") or LOADED + 1
-    probe.servers = lambda handles: done.append(handles) or [LOADED + 1]
+    probe.learner = lambda workers: calls.append("learner") or LOADED + 1
+    probe.servers = lambda handles: calls.append(handles) or [LOADED + 1]
     weights.sync()
     weights.sync(7)
     looked = ["learner", 1, ["a"]]
-    assert done == {0: [1, 7], 1: [*looked, 7], 2: [*looked, "learner", 7, ["a"]]}[looks]
+    assert calls == {0: [1, 7], 1: [*looked, 7], 2: [*looked, "learner", 7, ["a"]]}[looks]

@@ -31,14 +31,14 @@ PLAN = memory.Plan(workers=1, servers=1, loops=1, micro_tokens=4096, kv_cache_gi
 
 def test_shapes(model: Any) -> None:
     width, mlp, layers, vocabulary = 96, 288, 3, 1024
-    found = memory.shapes(PLAN, model)
+    sizes = memory.shapes(PLAN, model)
     per_layer = width * width * 2 + width * 32 * 2 + 3 * width * mlp
-    assert found.linear == layers * per_layer + width * found.vocabulary
-    assert found.learn == found.parameters > found.linear
-    assert found.vocabulary <= vocabulary
+    assert sizes.linear == layers * per_layer + width * sizes.vocabulary
+    assert sizes.learn == sizes.parameters > sizes.linear
+    assert sizes.vocabulary <= vocabulary
     last = memory.shapes(replace(PLAN, train_layers=1), model)
-    assert found.parameters / 5 < last.learn < found.parameters / 3 and last.kept < found.kept
-    assert memory.shapes(replace(PLAN, lora_rank=2), model).learn < found.parameters / 20
+    assert sizes.parameters / 5 < last.learn < sizes.parameters / 3 and last.kept < sizes.kept
+    assert memory.shapes(replace(PLAN, lora_rank=2), model).learn < sizes.parameters / 20
 
 
 BIG = memory.Shapes(parameters=1 << 30, learn=1 << 30, linear=1 << 29, kept=1000.0, vocabulary=1000)
@@ -51,10 +51,10 @@ def more(**changes: Any) -> float:
 
 def test_what_a_model_needs() -> None:
     """A thousand million parameters: weights, gradients and two moments in the worker; weights and layers in vLLM."""
-    found = memory.need(PLAN, BIG)
-    assert found.sure["training worker"] == memory.EMPTY["training worker"] + 16
-    assert found.sure["vLLM server"] == memory.EMPTY["vLLM server"] + 4 + 2 + 1
-    assert found.batch["training worker"] == pytest.approx(4096 * 4 * 3000 / 2**30)
+    needed = memory.need(PLAN, BIG)
+    assert needed.sure["training worker"] == memory.EMPTY["training worker"] + 16
+    assert needed.sure["vLLM server"] == memory.EMPTY["vLLM server"] + 4 + 2 + 1
+    assert needed.batch["training worker"] == pytest.approx(4096 * 4 * 3000 / 2**30)
     assert more(critic=True) == pytest.approx(16)
     assert memory.need(replace(PLAN, critic=True), BIG).sure["models beside the policy"] == 16
     assert more(bfloat16=True) == pytest.approx(2 - 2 - 1), "a copy in the worker; half as much in vLLM"

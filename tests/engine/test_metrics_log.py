@@ -32,7 +32,7 @@ def played(number, decoding="sampled", says="go"):
     )  # fmt: skip
 
 
-def whole(*overrides):
+def config_of(*overrides):
     """A run's whole configuration, as its log gets it."""
     return to_dict(recipes.load(overrides))
 
@@ -50,7 +50,7 @@ def uploaded(run, server):
 
 @pytest.mark.slow
 def test_what_a_run_logs_offline(tmp_path, wandb_server):
-    config = whole(*OVERRIDES, "cloning.lr=0.5")
+    config = config_of(*OVERRIDES, "cloning.lr=0.5")
     log = MetricsLog(tmp_path, config, last_step=0)
     log.log(1, {"run/episodes": 8.0, "env/textcraft/success": 0.5})
     log.log(1, {"val/new/textcraft/success": 0.25})
@@ -90,7 +90,7 @@ def test_what_a_run_logs_offline(tmp_path, wandb_server):
 
 
 def test_a_group_of_its_own(tmp_path, wandb_server):
-    log = MetricsLog(tmp_path, whole(*OVERRIDES, "logger.group=ablation"), last_step=0)
+    log = MetricsLog(tmp_path, config_of(*OVERRIDES, "logger.group=ablation"), last_step=0)
     log.close()
     assert uploaded(tmp_path, wandb_server)["groupName"] == "ablation"
 
@@ -107,7 +107,7 @@ def test_names_without_their_seed(name, shown):
 
 
 def test_nothing_is_started_where_wandb_is_disabled(tmp_path):
-    log = MetricsLog(tmp_path, whole(*OVERRIDES[:-1], "logger.wandb=disabled"), last_step=0)
+    log = MetricsLog(tmp_path, config_of(*OVERRIDES[:-1], "logger.wandb=disabled"), last_step=0)
     assert log.wandb is None
     log.log_episodes(1, [played(0)])
     log.close()
@@ -115,7 +115,7 @@ def test_nothing_is_started_where_wandb_is_disabled(tmp_path):
 
 
 def test_a_finding_is_an_alert(tmp_path):
-    log = MetricsLog(tmp_path, whole(*OVERRIDES[:-1], "logger.wandb=disabled"), last_step=0)
+    log = MetricsLog(tmp_path, config_of(*OVERRIDES[:-1], "logger.wandb=disabled"), last_step=0)
     finding = Finding(stage="grpo", rule="entropy", cause="it has collapsed", remedy="lower algorithm.lr")
     log.alert(finding)
     log.wandb = create_autospec(wandb.Run, instance=True)
@@ -128,7 +128,7 @@ def test_a_finding_is_an_alert(tmp_path):
 def test_tensorboard_has_the_same_numbers(tmp_path):
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-    config = whole(*OVERRIDES[:-1], "logger.wandb=disabled", "logger.tensorboard=true")
+    config = config_of(*OVERRIDES[:-1], "logger.wandb=disabled", "logger.tensorboard=true")
     for last_step, value in ((0, 0.25), (1, 0.75)):  # the second is a resumed run, which does step 2 again
         log = MetricsLog(tmp_path, config, last_step=last_step)
         for step in range(last_step + 1, 3):
@@ -163,5 +163,5 @@ def test_wandb_draws_what_is_of_episodes_against_them(tmp_path, monkeypatch):
             pass
 
     monkeypatch.setattr(wandb, "init", lambda **_: Started())
-    MetricsLog(tmp_path, whole(*OVERRIDES), last_step=0).close()
+    MetricsLog(tmp_path, config_of(*OVERRIDES), last_step=0).close()
     assert defined == [(family, {"step_metric": "run/episodes"}) for family in ("env/*", "val/*")]

@@ -48,10 +48,10 @@ def sampler(ahead):
 
 def defaults(**changed):
     """verl's settings, to be written."""
-    found = settings().copy()
+    config = settings().copy()
     for block, keys in changed.items():
-        OmegaConf.update(found, block, keys)
-    return found
+        OmegaConf.update(config, block, keys)
+    return config
 
 
 def rows(number, redraw, tasks):
@@ -89,10 +89,10 @@ def test_replacements_are_other_draws():
 
 
 def test_the_critic_warms_up_from_the_first_step_of_the_stage():
-    own = Settings(config := defaults(trainer={"critic_warmup": 2}))
-    own.begin_step(3, 40)
+    current = Settings(config := defaults(trainer={"critic_warmup": 2}))
+    current.begin_step(3, 40)
     assert config.trainer.critic_warmup == 39, "the first step of the stage was 37"
-    assert [own.learns(at) for at in (38, 39)] == [False, True]
+    assert [current.learns(at) for at in (38, 39)] == [False, True]
 
 
 @pytest.mark.parametrize(
@@ -100,12 +100,12 @@ def test_the_critic_warms_up_from_the_first_step_of_the_stage():
     [([2, 2, 2, 2], 1, 4), ([2, 2, 3, 2], 1, 5), ([7, 8, 7, 8], 1, 15), ([7, 8, 7, 8], 4, 16), ([1, 1, 1], 1, 3)],
 )
 def test_updates_have_the_same_number_of_rows(groups, workers, size, monkeypatch):
-    own = Settings(defaults(data={"seed": 0}))
+    current = Settings(defaults(data={"seed": 0}))
     verl = SimpleNamespace(
         resource_pool_manager=SimpleNamespace(get_n_gpus=lambda: workers), global_steps=1, local_trigger_step=0,
         tokenizer=SimpleNamespace(eos_token_id=0),
     )  # fmt: skip
-    learner = Learner(verl, own, None)
+    learner = Learner(verl, current, None)
 
     def padded(batch, multiple, eos):
         added = -len(batch) % multiple
@@ -115,7 +115,7 @@ def test_updates_have_the_same_number_of_rows(groups, workers, size, monkeypatch
     monkeypatch.setattr("agentgym_rl.engine.verl.learner.upsample_batch_to_divisible_size", padded)
     keys = [f"{group}_{session}_0" for group, sessions in enumerate(groups) for session in range(sessions)]
     batch = learner.balance(KVBatchMeta(partition_id="train", keys=keys, tags=[{"seq_len": 9} for _ in keys]), {}, 2)
-    assert own.actor.ppo_mini_batch_size == size == own.config.critic.ppo_mini_batch_size
+    assert current.actor.ppo_mini_batch_size == size == current.config.critic.ppo_mini_batch_size
     updates = max(learner.update_of.values()) + 1
     assert updates == (2 if len(groups) == 4 else 1), "2 tasks an update"
     assert len(batch) == updates * size
@@ -130,8 +130,8 @@ def test_updates_have_the_same_number_of_rows(groups, workers, size, monkeypatch
     ],
 )
 def test_stragglers(overrides, threshold, strategy):
-    found = settings("engine.mode=colocate_async", *overrides).trainer.v1.sampler
-    assert (found.max_off_policy_threshold, found.max_off_policy_strategy) == (threshold, strategy)
+    sampler = settings("engine.mode=colocate_async", *overrides).trainer.v1.sampler
+    assert (sampler.max_off_policy_threshold, sampler.max_off_policy_strategy) == (threshold, strategy)
 
 
 @pytest.mark.parametrize(
@@ -153,30 +153,30 @@ def test_when_a_step_begins(policy, running_due, finished, enough):
     )  # fmt: skip
     buffer.running_keys["train"] = {"slow"}
     buffer.prompt_global_steps["train"] = {"slow": running_due}
-    done = {f"done{number}" for number in range(finished)}
-    assert buffer._has_enough_samples(5, "train", 4, done) is enough
+    finished_keys = {f"done{number}" for number in range(finished)}
+    assert buffer._has_enough_samples(5, "train", 4, finished_keys) is enough
     with buffer.refilling():
-        assert buffer._has_enough_samples(5, "train", 4, done) is enough
+        assert buffer._has_enough_samples(5, "train", 4, finished_keys) is enough
     with buffer.exploring():
-        assert buffer._has_enough_samples(5, "train", 4, done) is (finished >= 4)
+        assert buffer._has_enough_samples(5, "train", 4, finished_keys) is (finished >= 4)
 
 
 def test_importance_weights_where_rollouts_have_other_probabilities():
     assert settings().algorithm.rollout_correction.rollout_is is None
-    found = settings("engine.mode=colocate_async").algorithm.rollout_correction
-    assert (found.rollout_is, found.rollout_is_threshold) == ("token", 2.0)
-    assert settings("engine=gpu").algorithm.rollout_correction == found, "vLLM's bfloat16"
+    correction = settings("engine.mode=colocate_async").algorithm.rollout_correction
+    assert (correction.rollout_is, correction.rollout_is_threshold) == ("token", 2.0)
+    assert settings("engine=gpu").algorithm.rollout_correction == correction, "vLLM's bfloat16"
     off = settings("engine.mode=separate_async", "algorithm.correction=none")
     assert off.algorithm.rollout_correction.rollout_is is None
 
 
 def test_servers_of_their_own():
-    found = settings("engine.mode=separate_async", "engine.rollout_workers=3", "algorithm.tasks_per_step=8")
-    rollout = found.actor_rollout_ref.rollout
+    config = settings("engine.mode=separate_async", "engine.rollout_workers=3", "algorithm.tasks_per_step=8")
+    rollout = config.actor_rollout_ref.rollout
     assert (rollout.nnodes, rollout.n_gpus_per_node, rollout.checkpoint_engine.backend) == (1, 3, "gloo")
-    assert found.actor_rollout_ref.hybrid_engine is False
-    assert found.trainer.v1.separate_async.parameter_sync_step == 2
-    assert found.ray_kwargs.ray_init.num_gpus == 4
+    assert config.actor_rollout_ref.hybrid_engine is False
+    assert config.trainer.v1.separate_async.parameter_sync_step == 2
+    assert config.ray_kwargs.ray_init.num_gpus == 4
     gpu = settings("engine=gpu", "engine.mode=separate_async")
     assert gpu.actor_rollout_ref.rollout.checkpoint_engine.backend == "nccl"
 

@@ -39,9 +39,9 @@ class Runs:
 
 @pytest.fixture
 def runs(toy_recipes, monkeypatch):
-    found = Runs()
-    monkeypatch.setattr(multirun, "run_job", found)
-    return found
+    recorder = Runs()
+    monkeypatch.setattr(multirun, "run_job", recorder)
+    return recorder
 
 
 @pytest.fixture
@@ -102,10 +102,10 @@ def test_ctrl_c_ends_all_and_says_how_to_go_on(runs, overrides, error, says):
 
 @pytest.mark.slow
 def test_jobs_on_different_panels_are_run_and_not_compared(runs, overrides, monkeypatch):
-    kept = RunFolder.write_summary
+    write_summary = RunFolder.write_summary
 
     def other_digest(self, summary):
-        kept(self, json.loads(json.dumps(summary).replace('"digest"', f'"d{summary["seed"]}"')))
+        write_summary(self, json.loads(json.dumps(summary).replace('"digest"', f'"d{summary["seed"]}"')))
 
     monkeypatch.setattr(RunFolder, "write_summary", other_digest)
     code, output = command("-m", *overrides)

@@ -18,7 +18,7 @@ SIZE = {
 @pytest.mark.parametrize(("shape", "norms"), [(LlamaConfig(**SIZE), 5), (Qwen3Config(**SIZE), 9)])
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 1e-5), (torch.bfloat16, 0.05)])
 def test_logits_and_gradients(shape, norms, dtype, tolerance):
-    found = []
+    outputs = []
     for fused in (True, False):
         torch.manual_seed(0)
         model = AutoModelForCausalLM.from_config(shape).to(dtype)
@@ -26,8 +26,8 @@ def test_logits_and_gradients(shape, norms, dtype, tolerance):
         with torch.autocast("cpu", torch.bfloat16, enabled=dtype is torch.bfloat16):
             logits = model(torch.arange(1, 20)[None]).logits
         logits.square().mean().backward()
-        found.append([logits, *(weight.grad for weight in model.parameters())])
-    for norm, other in zip(*found, strict=True):
+        outputs.append([logits, *(weight.grad for weight in model.parameters())])
+    for norm, other in zip(*outputs, strict=True):
         assert norm.dtype == other.dtype
         assert (norm - other).norm() <= tolerance * other.norm()
 

@@ -65,8 +65,8 @@ def engine(kind, module):
 
 def model(name, implementation, auto=AutoModelForCausalLM):
     torch.manual_seed(0)
-    found = auto.from_config(CONFIGS[name], attn_implementation=implementation)
-    return found.train()
+    network = auto.from_config(CONFIGS[name], attn_implementation=implementation)
+    return network.train()
 
 
 def jagged(rows):
@@ -139,24 +139,24 @@ def trained(kind, implementation, name, data, loss, packed):
     """Loss, metrics and gradients of one step."""
     network = model(name, implementation)
     tu.assign_non_tensor(data, use_remove_padding=packed)
-    found, output = engine(kind, network).forward_step(data, loss, forward_only=False)
-    found.backward()
+    value, output = engine(kind, network).forward_step(data, loss, forward_only=False)
+    value.backward()
     metrics = {key: float(value.aggregate()) for key, value in output["metrics"].items()}
-    return float(found.detach()), metrics, {key: weight.grad for key, weight in network.named_parameters()}
+    return float(value.detach()), metrics, {key: weight.grad for key, weight in network.named_parameters()}
 
 
 def outputs(kind, network, data, dtype=torch.float32):
     """What an engine hands to a policy's loss, and the loss."""
-    found = {}
+    output = {}
 
     def read(model_output, data, dp_group=None):
-        found.update(model_output)
+        output.update(model_output)
         return policy(model_output, data)
 
     made = engine(kind, network)
     made._autocast_dtype, made.compute_entropy_from_logits = dtype, entropy_from_logits
     loss, _ = made.forward_step(data, read, forward_only=False)
-    return found, loss
+    return output, loss
 
 
 @pytest.mark.parametrize("name", thinned(CONFIGS, 3))
@@ -195,7 +195,7 @@ def group():
 @pytest.mark.parametrize(("make", "loss"), [(policy_rows, policy), (lambda: preference_rows(2), preference)])
 def test_a_row_longer_than_a_micro_batch_is_one_by_itself(group, make, loss):
     """And the gradient is that of one micro-batch with all rows."""
-    found = {}
+    by_most = {}
     for most in (1, 1000):
         data, sizes = make(), []
         network = model("llama", "packed")
@@ -209,9 +209,9 @@ def test_a_row_longer_than_a_micro_batch_is_one_by_itself(group, make, loss):
         tu.assign_non_tensor(data, use_remove_padding=True, use_dynamic_bsz=True, max_token_len_per_gpu=most)
         made.forward_backward_batch(data, measured)
         gradients = {key: weight.grad.full_tensor() for key, weight in network.named_parameters()}
-        found[most] = sizes, gradients
-    assert len(found[1][0]) > len(found[1000][0]) == 1
-    assert all(torch.allclose(made, found[1][1][key], rtol=1e-4, atol=1e-7) for key, made in found[1000][1].items())
+        by_most[most] = sizes, gradients
+    assert len(by_most[1][0]) > len(by_most[1000][0]) == 1
+    assert all(torch.allclose(made, by_most[1][1][key], rtol=1e-4, atol=1e-7) for key, made in by_most[1000][1].items())
 
 
 def test_a_pass_without_gradients_leaves_the_weights_in_their_place(group):
@@ -257,8 +257,8 @@ def test_a_micro_batch_of_padding_has_a_gradient_of_zero():
 def test_an_entropy_that_is_only_logged_has_no_gradient():
     data = policy_rows()
     tu.assign_non_tensor(data, calculate_entropy=False, entropy_is_logged=True, use_remove_padding=True)
-    found, _ = outputs(PackedLanguageModel, model("llama", "packed"), data)
-    assert not found["entropy"].requires_grad and found["log_probs"].requires_grad
+    output, _ = outputs(PackedLanguageModel, model("llama", "packed"), data)
+    assert not output["entropy"].requires_grad and output["log_probs"].requires_grad
 
 
 PRECISIONS = {torch.float32: 1e-5, torch.bfloat16: 0.05}
@@ -270,7 +270,7 @@ PRECISIONS = {torch.float32: 1e-5, torch.bfloat16: 0.05}
 @pytest.mark.parametrize("temperature", [1.0, 0.7])
 def test_numbers_are_those_of_verls_engine_on_gpus(dtype, attention, temperature):
     """Its rows lie one behind the other, too; in bfloat16 ours are the nearer ones to float32."""
-    found, tolerance = {}, PRECISIONS[dtype]
+    by_engine, tolerance = {}, PRECISIONS[dtype]
     for name, kind, implementation, precision in (
         ("ours", PackedLanguageModel, attention, dtype),
         ("verl", FSDPEngineWithLMHead, "sdpa", dtype),
@@ -284,9 +284,9 @@ def test_numbers_are_those_of_verls_engine_on_gpus(dtype, attention, temperature
         read = predicting(data)
         gradient = torch.cat([weight.grad.flatten().float() for weight in network.parameters()])
         numbers = [output[key].values()[read].detach().float() for key in ("log_probs", "entropy")]
-        found[name] = *numbers, loss.detach(), gradient
+        by_engine[name] = *numbers, loss.detach(), gradient
         assert name != "ours" or output["log_probs"].dtype == torch.float32
-    ours, of_verl, exact = found["ours"], found["verl"], found["exact"]
+    ours, of_verl, exact = by_engine["ours"], by_engine["verl"], by_engine["exact"]
     for mine, theirs in zip(ours[:3], of_verl[:3], strict=True):
         assert torch.allclose(mine.float(), theirs.float(), atol=tolerance, rtol=tolerance)
     size = exact[3].norm()
@@ -304,9 +304,9 @@ def test_log_probs_and_entropies(tokens, scale):
     labels = torch.randint(11, (tokens,), generator=draw)
     weights = torch.randn(tokens, generator=draw, dtype=torch.float64)
     expected = logits.log_softmax(-1).gather(1, labels.unsqueeze(1)).squeeze(1)
-    found = TokenLogProbs.apply(logits, labels)
-    assert torch.allclose(found, expected)
-    (gradient,) = torch.autograd.grad((found * weights).sum(), logits)
+    log_probs = TokenLogProbs.apply(logits, labels)
+    assert torch.allclose(log_probs, expected)
+    (gradient,) = torch.autograd.grad((log_probs * weights).sum(), logits)
     assert torch.allclose(gradient, torch.autograd.grad((expected * weights).sum(), logits)[0])
     assert torch.allclose(entropy_of(logits), torch.distributions.Categorical(logits=logits).entropy())
 
@@ -336,15 +336,15 @@ def test_compiled_layers():
     assert compile_layers(faster) == 2 and list(plain.state_dict()) == list(faster.state_dict())
     for tokens in (9, 14, 30):
         ids, ends = torch.arange(tokens)[None] % 50, torch.tensor([0, tokens // 3, tokens])
-        given = {
+        inputs = {
             "input_ids": ids,
             "position_ids": ids * 0 + torch.arange(tokens),
             "cu_seq_lens_q": ends,
             "use_cache": False,
         }
-        found, expected = faster(**given).logits, plain(**given).logits
-        torch.testing.assert_close(found, expected)
-        found.square().sum().backward()
+        logits, expected = faster(**inputs).logits, plain(**inputs).logits
+        torch.testing.assert_close(logits, expected)
+        logits.square().sum().backward()
         expected.square().sum().backward()
     for ours, theirs in zip(faster.parameters(), plain.parameters(), strict=True):
         torch.testing.assert_close(ours.grad, theirs.grad, rtol=1e-4, atol=1e-5)
@@ -354,8 +354,8 @@ def test_log_probs_of_rounded_logits_are_not_rounded_again():
     logits = (5 * torch.randn(300, 4096, generator=torch.Generator().manual_seed(0))).bfloat16().requires_grad_()
     labels = torch.arange(300)
     exact = logits.detach().float().requires_grad_()
-    found, expected = TokenLogProbs.apply(logits, labels), TokenLogProbs.apply(exact, labels)
-    assert found.dtype == torch.float32 and torch.equal(found, expected)
-    (gradient,) = torch.autograd.grad(found.sum(), logits)
+    log_probs, expected = TokenLogProbs.apply(logits, labels), TokenLogProbs.apply(exact, labels)
+    assert log_probs.dtype == torch.float32 and torch.equal(log_probs, expected)
+    (gradient,) = torch.autograd.grad(log_probs.sum(), logits)
     assert torch.equal(gradient, torch.autograd.grad(expected.sum(), exact)[0].bfloat16())
     assert torch.equal(entropy_of(logits), entropy_of(exact))

@@ -125,17 +125,17 @@ def test_keys():
 
 
 def test_a_prompt_has_its_episodes(queue):
-    queue.fields["episodes"] = [rows.pack(own)["episodes"] for own in (EPISODES, EPISODES[1:])]
+    queue.fields["episodes"] = [rows.pack(episodes)["episodes"] for episodes in (EPISODES, EPISODES[1:])]
     assert rows.read_episodes(["u", "v"], "train") == {"u_0": EPISODES[0], "u_1": EPISODES[1], "v_0": EPISODES[1]}
 
 
 def test_singletons_leave_and_are_cleared(queue):
     batch = KVBatchMeta(partition_id="train", keys=["a_b_0_0", "c_0_0", "a_b_3_0"], tags=[{"n": 1}, {"n": 2}, {"n": 3}])
     batch.extra_info["temperature"] = 1.0
-    kept = rows.without_singletons(batch)
-    assert (kept.keys, kept.tags, kept.extra_info) == (["a_b_0_0", "a_b_3_0"], [{"n": 1}, {"n": 3}], batch.extra_info)
+    rest = rows.without_singletons(batch)
+    assert (rest.keys, rest.tags, rest.extra_info) == (["a_b_0_0", "a_b_3_0"], [{"n": 1}, {"n": 3}], batch.extra_info)
     assert queue.cleared == [("train", ["c_0_0"])]
-    assert rows.without_singletons(kept) is kept
+    assert rows.without_singletons(rest) is rest
     with pytest.raises(rows.NothingToLearn, match=r"algorithm\.samples_per_task"):
         rows.without_singletons(KVBatchMeta(partition_id="train", keys=["a_0_0", "b_0_0"], tags=[{}, {}]))
     segments = KVBatchMeta(partition_id="train", keys=["a_0_0", "a_0_1", "b_0_0", "b_1_0"], tags=[{}] * 4)
@@ -150,9 +150,9 @@ def test_an_advantage_for_each_episode_or_turn_up_to_the_end_of_its_response(que
 def test_advantages_of_whole_episodes_are_one_number_a_row(queue, batch):
     write(batch, streamed(ROLLOUTS[::-1], advantage=[-1.0, 2.0]))
     assert queue.fields["advantages"].tolist() == [2, -1, 0]
-    every = fields.each_token(queue.fields["advantages"], queue.fields["loss_mask"])
-    assert rows_of(every) == [[2] * 4, [-1] * 5, [0]]
-    assert fields.each_token(every, queue.fields["loss_mask"]) is every
+    by_token = fields.each_token(queue.fields["advantages"], queue.fields["loss_mask"])
+    assert rows_of(by_token) == [[2] * 4, [-1] * 5, [0]]
+    assert fields.each_token(by_token, queue.fields["loss_mask"]) is by_token
 
 
 def test_the_size_of_advantages_without_a_look_at_tokens_is_that_of_the_tokens(queue, batch):
@@ -194,8 +194,8 @@ def test_notes_in_a_segment_of_their_own_belong_to_the_turn_that_follows():
     played.turns[1].segment = 2
     batch = KVBatchMeta(partition_id="train", keys=["u_0_0", "u_0_1", "u_0_2"], tags=[tag(3), tag(3), tag(2)])
     of_rows = streamed([Rollout(episode=played, kept=["u_0_0", "u_0_1", "u_0_2"])], advantage=[[2.0, 3.0]])
-    found = fields.over_tokens(batch, of_rows, lambda row: row.streams["advantage"])
-    assert rows_of(found) == [[2, 2, 2], [3, 3, 3], [3, 3]]
+    advantages = fields.over_tokens(batch, of_rows, lambda row: row.streams["advantage"])
+    assert rows_of(advantages) == [[2, 2, 2], [3, 3, 3], [3, 3]]
 
 
 def test_shaped_rewards_are_on_the_last_token_of_their_rows(queue, batch):
@@ -210,10 +210,10 @@ def test_verls_estimators_read_the_shaped_rewards(queue, batch):
     from verl.trainer.ppo.v1.trainer_base import PPOTrainer
 
     queue.fields |= {"rm_scores": jagged([[0.0, 0, 0, 1], [0.0] * 5, [0.0]]), "uid": NonTensorStack("u", "u", "pad")}
-    known, get = ("uid", "response_mask", "rm_scores"), queue.kv_batch_get
+    names, get = ("uid", "response_mask", "rm_scores"), queue.kv_batch_get
     settings = verl_config(Resolved(recipes.load(["name=x", "algorithm=reinforce_pp"])), "m", Path("run"))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tq, "kv_batch_get", lambda **_: TensorDict(get(None, None, known), batch_size=3))
+        patch.setattr(tq, "kv_batch_get", lambda **_: TensorDict(get(None, None, names), batch_size=3))
         fields.write_rewards(batch, streamed(ROLLOUTS, reward=[0.25, -0.5]))
         PPOTrainer._compute_advantage(SimpleNamespace(config=settings), batch, {})
     assert rows_of(queue.fields["returns"]) == [[0.25, 0.25, 0, 0.25], [-0.5, 0, -0.5, -0.5, -0.5], [0]]
@@ -222,20 +222,20 @@ def test_verls_estimators_read_the_shaped_rewards(queue, batch):
 def test_the_ratio_of_learning_to_sampling(queue, batch):
     missing = float("nan")
     queue.fields["log_ratio"] = jagged([[0.0, 0, missing, 0], [0.0, missing, 0, 0, log(3)], [missing]])
-    found = rows.ratio_metrics(batch)
-    assert found["diagnostics/ratio_mean"] == pytest.approx((6 + 3) / 7)
-    assert (found["diagnostics/ratio_low"], found["diagnostics/ratio_median"]) == (1, 1)
-    assert 1 < found["diagnostics/ratio_high"] < found["diagnostics/ratio_max"] == pytest.approx(3)
+    metrics = rows.ratio_metrics(batch)
+    assert metrics["diagnostics/ratio_mean"] == pytest.approx((6 + 3) / 7)
+    assert (metrics["diagnostics/ratio_low"], metrics["diagnostics/ratio_median"]) == (1, 1)
+    assert 1 < metrics["diagnostics/ratio_high"] < metrics["diagnostics/ratio_max"] == pytest.approx(3)
 
 
 def test_workers_are_told_what_to_write(queue, batch):
-    told = []
+    requests = []
     batch.extra_info["of_update"] = True
     queue.fields["numbers"] = torch.ones(3, 2)
-    rows.log_probs_of(batch, told.append, 0.5, "ref_log_prob")
-    numbers = rows.old_log_probs(batch, told.append, 0.5, {"rollout_is": "token"})
+    rows.log_probs_of(batch, requests.append, 0.5, "ref_log_prob")
+    numbers = rows.old_log_probs(batch, requests.append, 0.5, {"rollout_is": "token"})
     assert numbers.tolist() == [[1, 1]] * 3 and batch.extra_info == {"of_update": True}, "the update is told nothing"
-    reference, old = (told_row.extra_info for told_row in told)
+    reference, old = (told_row.extra_info for told_row in requests)
     assert (reference["written"], reference["calculate_entropy"]) == ("ref_log_prob", False)
     assert reference["temperature"] == old["temperature"] == 0.5
     assert (old["written"], old["calculate_entropy"], old["of_update"]) == ("old_log_probs", True, True)
@@ -244,9 +244,9 @@ def test_workers_are_told_what_to_write(queue, batch):
 
 def test_the_size_of_advantages_by_the_position_of_their_turn(queue, batch):
     write(batch, streamed(ROLLOUTS, advantage=[-2.0, [4.0, -5.0]]))
-    found = fields.advantage_metrics(batch, streamed(ROLLOUTS))
+    metrics = fields.advantage_metrics(batch, streamed(ROLLOUTS))
     first, last = (2 + 2 + 4) / 3, (2 + 5 + 5 + 5) / 4
-    assert found == {
+    assert metrics == {
         "diagnostics/advantage_first": pytest.approx(first), "diagnostics/advantage_last": pytest.approx(last),
     }  # fmt: skip
     single = Rollout(episode=episode([0.0], [(0, 5)]), kept=["u_1_0"])
@@ -273,12 +273,13 @@ def test_turns_have_one_value_and_one_advantage(queue, batch):
     raw = [[0.5, 0.5, 0.75], [-0.1, -0.2, -0.2, -0.2]]
     tokens = [value for row in raw for value in row]
     white = [[(value - fmean(tokens)) / stdev(tokens) for value in row] for row in raw]
-    found = rows_of(queue.fields["advantages"])
+    advantages = rows_of(queue.fields["advantages"])
     first, second, _ = (
-        [value for value, own in zip(row, mask, strict=True) if own] for row, mask in zip(found, MASKS, strict=True)
+        [value for value, counts in zip(row, mask, strict=True) if counts]
+        for row, mask in zip(advantages, MASKS, strict=True)
     )
     assert first == pytest.approx(white[0], abs=1e-5) and second == pytest.approx(white[1], abs=1e-5)
-    assert found[2] == [0.0]
+    assert advantages[2] == [0.0]
     assert rows_of(queue.fields["value_mask"]) == [[1, 0, 0, 1], [1, 0, 1, 0, 0], [0]]
 
 
@@ -390,9 +391,9 @@ def test_metrics_by_tags_are_those_of_all_tokens(queue, batch):
     each = fields.each_token(queue.fields["advantages"], queue.fields["loss_mask"])
     tokens = {"prompts": jagged([[5] * 2, [5] * 3, [5] * 4]), "responses": jagged(MASKS), "advantages": each,
               "returns": each, **{name: queue.fields[name] for name in ("response_mask", "rm_scores")}}  # fmt: skip
-    found, wanted = rows.metric_rows(batch.tags), TensorDict(tokens, batch_size=3)
-    assert of(found) == pytest.approx(of(wanted))
-    assert found.to_padded_tensor()["responses"].shape == (3, 5), "the memory of a batch"
+    of_tags, of_tokens = rows.metric_rows(batch.tags), TensorDict(tokens, batch_size=3)
+    assert of(of_tags) == pytest.approx(of(of_tokens))
+    assert of_tags.to_padded_tensor()["responses"].shape == (3, 5), "the memory of a batch"
 
 
 def test_the_turn_of_each_token(queue, batch):
@@ -423,12 +424,12 @@ def test_an_update_takes_whole_groups_in_a_seeded_order(groups, tasks, data):
 
     shares = shared(keys)
     assert sorted(key for share in shares for key in share) == keys, "every row once"
-    taken = [{rows.prompt_of(rows.session_of(key)) for key in share} for share in shares]
-    assert sum(map(len, taken)) == len(groups), "no group in two updates"
-    assert max(map(len, taken)) - min(map(len, taken)) <= 1
+    prompts = [{rows.prompt_of(rows.session_of(key)) for key in share} for share in shares]
+    assert sum(map(len, prompts)) == len(groups), "no group in two updates"
+    assert max(map(len, prompts)) - min(map(len, prompts)) <= 1
     assert len(shares) == 1 or 3 * tasks / 4 < len(groups) / len(shares) <= 3 * tasks / 2, "updates do not shrink"
     if len(groups) % tasks == 0:
-        assert {len(own) for own in taken} == {tasks}
+        assert {len(of_update) for of_update in prompts} == {tasks}
     assert shared(data.draw(st.permutations(keys))) == shares, "whichever episode finished first"
     if len(groups) > 12 and len(shares) > 1:
         assert any(shared(keys, str(seed)) != shares for seed in range(1, 4))
@@ -466,11 +467,11 @@ def test_the_rows_of_an_update_are_dealt_to_the_workers(count, workers):
     update_of = rows.arrange(batch, shares, workers)
     width = 2 * size // workers
     for number, share in enumerate(shares):
-        taken = [
+        keys_of_update = [
             key for chunk in range(workers) for key in batch.keys[chunk * width + number * width // 2 :][: width // 2]
         ]
-        assert set(taken) >= set(share) and all(update_of[key] == number for key in taken)
-        assert sum(key.startswith("pad") for key in taken) == size - len(share)
+        assert set(keys_of_update) >= set(share) and all(update_of[key] == number for key in keys_of_update)
+        assert sum(key.startswith("pad") for key in keys_of_update) == size - len(share)
 
 
 # folded episodes
@@ -498,8 +499,8 @@ def folded(queue):
 def test_all_segments_have_the_advantage_of_their_episode(queue, folded):
     batch, rollouts = folded
     write(batch, streamed(rollouts, advantage=[2.0, -2.0]))
-    found = fields.each_token(queue.fields["advantages"], queue.fields["loss_mask"])
-    assert rows_of(found) == [[2] * 4, [2] * 2, [-2] * 5]
+    advantages = fields.each_token(queue.fields["advantages"], queue.fields["loss_mask"])
+    assert rows_of(advantages) == [[2] * 4, [2] * 2, [-2] * 5]
 
 
 def test_notes_belong_to_the_turn_that_follows(queue, folded):

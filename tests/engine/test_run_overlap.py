@@ -15,7 +15,7 @@ from agentgym_rl.rollout.collect import collect
 pytestmark = pytest.mark.usefixtures("toy_recipes")
 
 
-def found(tmp_path, *arguments, **envs):
+def overlaps(tmp_path, *arguments, **envs):
     """The overlaps of a run with further environments."""
     config = load([*arguments, f"run.dir={tmp_path / 'run'}", "run.cache=null"])
     config.envs.update({name.replace("_", "-"): env for name, env in envs.items()})
@@ -29,7 +29,7 @@ def ids(path, *item_ids):
 
 
 def test_panels_of_other_splits_share_nothing(tmp_path):
-    shared = found(tmp_path, "experiment=counter")
+    shared = overlaps(tmp_path, "experiment=counter")
     assert shared == {"counter": {"test": Overlap(4, 0, 0)}}
     assert report(shared) == "overlap: no panel has a task that is trained on"
 
@@ -37,7 +37,7 @@ def test_panels_of_other_splits_share_nothing(tmp_path):
 def test_files_and_demonstrations_are_counted(tmp_path):
     listed = ids(tmp_path / "ids.json", *(f"counter_{index}" for index in range(6)))
     env = EnvConfig(split=str(listed), demonstrations=3, panels={"again": PanelConfig(split=str(listed))})
-    shared = found(tmp_path, "experiment=counter", counter=env)
+    shared = overlaps(tmp_path, "experiment=counter", counter=env)
     assert shared["counter"] == {"again": Overlap(6, 6, 3)}
     assert report(shared) == "overlap: counter/again: 6 of 6 tasks are training tasks, 3 have demonstrations"
 
@@ -45,7 +45,7 @@ def test_files_and_demonstrations_are_counted(tmp_path):
 def test_a_file_of_demonstrations_counts_by_content(tmp_path):
     path = tmp_path / "demonstrations.json"
     asyncio.run(collect("repeating", "train", path, n=8))
-    shared = found(
+    shared = overlaps(
         tmp_path, "experiment=repeating", f"envs.repeating.demonstrations_file={path}", "envs.repeating.pool=8"
     )
     assert shared["repeating"] == {"test": Overlap(4, 4, 4)}  # all three games are among eight tasks
@@ -55,13 +55,13 @@ def test_demonstrations_of_agentgym_say_what_their_ids_mean_here(tmp_path, caplo
     path = tmp_path / "textcraft_train.json"
     asyncio.run(collect("textcraft", "train", path, n=2))
     env = EnvConfig(demonstrations_file=str(path), panels={"seen": PanelConfig(split="train", n=374)})
-    assert found(tmp_path, "experiment=counter", textcraft=env)["textcraft"] == {"seen": Overlap(374, 374, 2)}
+    assert overlaps(tmp_path, "experiment=counter", textcraft=env)["textcraft"] == {"seen": Overlap(374, 374, 2)}
     assert f"{path}: ids of AgentGym's data are other goals here" in caplog.text
 
 
 def test_parts_of_an_environment_count_together(tmp_path):
     part = EnvConfig(pool=5, panels={"own": PanelConfig(split="train")})
-    shared = found(tmp_path, "experiment=counter", counter_few=part)
+    shared = overlaps(tmp_path, "experiment=counter", counter_few=part)
     assert shared["counter-few"] == {"own": Overlap(40, 40, 3)}
 
 

@@ -101,23 +101,23 @@ def digest(content: Any) -> str:
 
 def differences(name: str, old: Sequence[dict[str, Any]], new: Sequence[dict[str, Any]]) -> list[str]:
     """What differs between two results, one line each."""
-    found = []
+    lines = []
     for number, (before, after) in enumerate(zip(old, new, strict=True), start=1):
-        told = f"{name}, step {number}"
+        place = f"{name}, step {number}"
         for env, limit in before["turn_limits"].items():
             if after["turn_limits"].get(env) != limit:
-                found.append(f"{told}, turn limit of {env}: was {limit}, is {after['turn_limits'].get(env)}")
+                lines.append(f"{place}, turn limit of {env}: was {limit}, is {after['turn_limits'].get(env)}")
         for key, share in before["shares"].items():
             if not math.isclose(share, after["shares"].get(key, math.nan), rel_tol=1e-9):
-                found.append(f"{told}, {key}: was {share}, is {after['shares'].get(key)}")
+                lines.append(f"{place}, {key}: was {share}, is {after['shares'].get(key)}")
         if before["tasks"] != after["tasks"]:
-            found.append(f"{told}, drawn tasks: others (the first was {before['first']}, is {after['first']})")
-    return found
+            lines.append(f"{place}, drawn tasks: others (the first was {before['first']}, is {after['first']})")
+    return lines
 
 
 def check(name: str, overrides: Sequence[str]) -> None:
-    found = differences(name, json.loads(VALUES.read_text())[name], run(overrides))
-    assert not found, "\n".join([f"{len(found)} values differ", *found])
+    lines = differences(name, json.loads(VALUES.read_text())[name], run(overrides))
+    assert not lines, "\n".join([f"{len(lines)} values differ", *lines])
 
 
 @pytest.mark.parametrize("name", MIXTURES)
@@ -135,11 +135,11 @@ def renew(overwrite: bool) -> int:
     old = json.loads(VALUES.read_text()) if VALUES.is_file() else {}
     new = {f"mixture {name}": run(overrides) for name, overrides in MIXTURES.items()}
     new |= {f"curriculum {name}": run((*UNEQUAL, *overrides)) for name, overrides in CURRICULA.items()}
-    found = [
+    lines = [
         line for name in new for line in (differences(name, old[name], new[name]) if name in old else [f"{name}: new"])
     ]
-    print("\n".join(found) or "nothing differs")
-    if not found:
+    print("\n".join(lines) or "nothing differs")
+    if not lines:
         return 0
     if not overwrite:
         print(f"\n{VALUES} is as it was; --overwrite writes these values")

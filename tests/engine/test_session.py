@@ -39,12 +39,12 @@ class Engine:
         self.open -= 1
 
     def launch(self, settings, start_seconds, say):
-        told = []
+        calls = []
         trainer = SimpleNamespace(
-            told=told,
-            actor_rollout_wg=SimpleNamespace(set_threads=lambda threads: told.append(("threads", threads))),
-            weights=SimpleNamespace(remember_base=lambda folder: told.append(("base", folder.is_dir()))),
-            configure=lambda config: told.append(("configure", config.algorithm.adv_estimator)),
+            told=calls,
+            actor_rollout_wg=SimpleNamespace(set_threads=lambda threads: calls.append(("threads", threads))),
+            weights=SimpleNamespace(remember_base=lambda folder: calls.append(("base", folder.is_dir()))),
+            configure=lambda config: calls.append(("configure", config.algorithm.adv_estimator)),
         )
         self.launched.append(trainer)
         return trainer
@@ -118,10 +118,10 @@ def test_runs_with_a_critic_share_one_where_the_critic_is_the_same(engine):
         assert run(session, "algorithm=ppo", "algorithm.critic_lr=1e-4") is not first
 
 
-@pytest.mark.parametrize(("base", "told"), [(False, []), (True, [("base", True)])])
-def test_a_single_run_remembers_its_base_only_if_it_goes_back(engine, base, told):
+@pytest.mark.parametrize(("base", "expected"), [(False, []), (True, [("base", True)])])
+def test_a_single_run_remembers_its_base_only_if_it_goes_back(engine, base, expected):
     with Session(several=False) as session:
-        assert run(session, base=base).told[1:] == told
+        assert run(session, base=base).told[1:] == expected
 
 
 def test_rollouts_and_updates_have_all_cores_in_turn(monkeypatch):
@@ -159,11 +159,13 @@ def test_a_process_of_a_cpu_run_keeps_little_of_matrix_products(monkeypatch):
     if "LD_PRELOAD" not in ours:
         pytest.skip("tcmalloc tells how much memory is taken")
     names = ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY")
-    taken = []
-    for kept in (ours, {**ours, **dict.fromkeys(names, "1024")}):
-        ran = subprocess.run([sys.executable, "-c", PRODUCTS], env=os.environ | kept, capture_output=True, check=True)
-        taken.append(int(ran.stdout))
-    assert taken[0] < taken[1] / 3
+    peaks = []
+    for variables in (ours, {**ours, **dict.fromkeys(names, "1024")}):
+        ran = subprocess.run(
+            [sys.executable, "-c", PRODUCTS], env=os.environ | variables, capture_output=True, check=True
+        )
+        peaks.append(int(ran.stdout))
+    assert peaks[0] < peaks[1] / 3
     assert not set(names) & processes.environment("cuda").keys()
 
 

@@ -124,13 +124,13 @@ PHASES = {
 
 @pytest.mark.parametrize("phase", PHASES)
 def test_each_phase_sleeps_before_weights_change_and_wakes_before_episodes(phase):
-    *own, machine = parts(Servers)
-    act, said = PHASES[phase]
-    act(*own)
-    assert machine.said == said
-    own[0].rollouts([{}], validate=False)
+    *roles, machine = parts(Servers)
+    act, expected = PHASES[phase]
+    act(*roles)
+    assert machine.said == expected
+    roles[0].rollouts([{}], validate=False)
     woken = [] if phase == "rollouts" else ["wake"]
-    assert machine.said == [*said, *woken, "rollout"]
+    assert machine.said == [*expected, *woken, "rollout"]
 
 
 @pytest.mark.parametrize("kind", [Servers, PausedServers])
@@ -145,9 +145,9 @@ def test_a_policy_step_wakes_the_servers_at_its_end(kind):
 def test_phases_follow_each_other_in_any_order():
     for first in PHASES:
         for second in PHASES:
-            *own, machine = parts(Servers)
-            PHASES[first][0](*own)
-            PHASES[second][0](*own)
-            for _ in own[0].batches(0, 1, lambda *_: []):
+            *roles, machine = parts(Servers)
+            PHASES[first][0](*roles)
+            PHASES[second][0](*roles)
+            for _ in roles[0].batches(0, 1, lambda *_: []):
                 machine.update_actor()
             assert machine.awake and machine.served == machine.weights

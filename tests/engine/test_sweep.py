@@ -13,12 +13,12 @@ from agentgym_rl.engine.run.sweep import by_engine, expand, group_name, jobs
 
 
 def swept(*overrides):
-    return [own for own, _ in expand(overrides)]
+    return [overrides_of_job for overrides_of_job, _ in expand(overrides)]
 
 
 def test_every_combination_the_last_changing_fastest():
     expanded = expand(["experiment=smoke", "algorithm=grpo,ppo", "cloning.epochs=3", "seed=1,2"])
-    assert [own for own, _ in expanded] == [
+    assert [overrides_of_job for overrides_of_job, _ in expanded] == [
         ["algorithm=grpo", "seed=1"], ["algorithm=grpo", "seed=2"], ["algorithm=ppo", "seed=1"],
         ["algorithm=ppo", "seed=2"],
     ]  # fmt: skip
@@ -59,13 +59,13 @@ def sweep(toy_recipes):
 
 @pytest.mark.slow
 def test_jobs_are_composed_and_share_a_group(sweep, toy_recipes):
-    found = jobs([*sweep, "name=n-${algorithm.name}-${seed}", "algorithm=grpo,agentevol", "seed=0,1"])
-    assert [job.label for job in found] == [
+    planned = jobs([*sweep, "name=n-${algorithm.name}-${seed}", "algorithm=grpo,agentevol", "seed=0,1"])
+    assert [job.label for job in planned] == [
         "algorithm=grpo seed=0", "algorithm=grpo seed=1", "algorithm=agentevol seed=0", "algorithm=agentevol seed=1",
     ]  # fmt: skip
-    assert [job.config.name for job in found] == ["n-grpo-0", "n-grpo-1", "n-agentevol-0", "n-agentevol-1"]
-    assert {job.config.logger.group for job in found} == {"counter"}
-    assert {job.standing for job in found} == {"new"}
+    assert [job.config.name for job in planned] == ["n-grpo-0", "n-grpo-1", "n-agentevol-0", "n-agentevol-1"]
+    assert {job.config.logger.group for job in planned} == {"counter"}
+    assert {job.standing for job in planned} == {"new"}
     assert not toy_recipes.exists(), "looking at jobs leaves nothing behind"
     assert {job.config.logger.group for job in jobs([*sweep, "name=n${seed}", "seed=0,1", "logger.group=mine"])} == {
         "mine"

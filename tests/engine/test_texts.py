@@ -44,8 +44,8 @@ def texts(file, writer, most=3, **fields):
     return made
 
 
-def generate(made, questions=QUESTIONS, progress=lambda done, total: None, **asked):
-    return made.generate(questions, "writer", progress=progress, **asked)
+def generate(made, questions=QUESTIONS, progress=lambda done, total: None, **options):
+    return made.generate(questions, "writer", progress=progress, **options)
 
 
 def served(server, work):
@@ -63,12 +63,12 @@ def test_several_are_asked_at_once_and_their_answers_have_the_order_of_the_quest
 
     def work(name):
         made = texts(tmp_path / "j", api(name), price=(1.0, 2.0))
-        found = generate(made, samples=2, temperature=0.5, max_tokens=7, progress=lambda *seen: shown.append(seen))
-        return found, made.end()
+        answers = generate(made, samples=2, temperature=0.5, max_tokens=7, progress=lambda *seen: shown.append(seen))
+        return answers, made.end()
 
-    found, metrics = served(server, work)
-    assert found == [[f"answer {number}"] * 2 for number in range(8)]
-    assert 1 < server.most <= 3 and shown == [(done, 16) for done in range(1, 17)]
+    answers, metrics = served(server, work)
+    assert answers == [[f"answer {number}"] * 2 for number in range(8)]
+    assert 1 < server.most <= 3 and shown == [(finished, 16) for finished in range(1, 17)]
     assert {(request["temperature"], request["max_completion_tokens"]) for request in server.requests} == {(0.5, 7)}
     assert len({request["seed"] for request in server.requests}) == 16
     assert metrics == {
@@ -97,20 +97,20 @@ def test_a_unit_that_was_killed_asks_nothing_twice(tmp_path):
         killed = subprocess.run([sys.executable, "-c", script], env=os.environ, check=False, timeout=300)
         before = len(server.requests)
         model = api(name)
-        found = generate(texts(file, model, usage=model.usage))
-        return killed.returncode, before, found, model.usage.calls
+        answers = generate(texts(file, model, usage=model.usage))
+        return killed.returncode, before, answers, model.usage.calls
 
-    code, before, found, calls = served(server, work)
+    code, before, answers, calls = served(server, work)
     assert code == 9 and before in (5, 6), "one may be under way"
-    assert found == [[f"answer {number}"] for number in range(8)]
-    asked = Counter(request["messages"][-1]["content"] for request in server.requests)
-    assert all(asked[f"question {number}"] == 1 for number in (*range(5), 6, 7))
+    assert answers == [[f"answer {number}"] for number in range(8)]
+    times = Counter(request["messages"][-1]["content"] for request in server.requests)
+    assert all(times[f"question {number}"] == 1 for number in (*range(5), 6, 7))
     assert calls == 8, "what was paid for before the kill counts"
 
 
 def test_the_same_question_has_another_answer_in_a_unit_and_the_same_after_a_stop(tmp_path):
-    said = iter(range(9))
-    writer = Function(lambda messages: f"{next(said)}")
+    numbers = iter(range(9))
+    writer = Function(lambda messages: f"{next(numbers)}")
     made = texts(tmp_path / "j", writer, most=1)
     first = [generate(made, QUESTIONS[:1]) for _ in range(3)]
     assert first == [[["0"]], [["1"]], [["2"]]]
@@ -127,9 +127,9 @@ def test_a_stop_keeps_what_is_under_way(tmp_path):
     def work(name):
         with pytest.raises(Interrupted):
             generate(texts(tmp_path / "j", api(name), stop=lambda: stop[0]))
-        asked, stop[0] = len(server.requests), False
+        before, stop[0] = len(server.requests), False
         assert generate(texts(tmp_path / "j", api(name))) == [[f"answer {number}"] for number in range(8)]
-        return asked
+        return before
 
     assert served(server, work) < 8
     assert len(server.requests) == 8
@@ -142,8 +142,8 @@ def test_what_is_withheld_is_empty_and_counted(tmp_path):
         made = texts(tmp_path / "j", api(name), most=1)
         return generate(made), made.end()
 
-    found, metrics = served(ChatServer(answer, None, refusal), work)
-    assert found[:3] == [["answer 0"], [""], ["answer 2"]]
+    answers, metrics = served(ChatServer(answer, None, refusal), work)
+    assert answers[:3] == [["answer 0"], [""], ["answer 2"]]
     assert metrics["generate/writer_unanswered"] == 1 and metrics["generate/writer_calls"] == 8
 
 
@@ -192,21 +192,21 @@ def test_the_policy_is_asked_by_tokens(tmp_path):
         weights=SimpleNamespace(ensure_synced=lambda: woken.append(True)),
     )  # fmt: skip
 
-    def asked(context, **options):
+    def ask(context, **options):
         return asyncio.run(ServedPolicy(trainer, builder, context, **options).write(
             QUESTIONS[0], seed=5, temperature=0.5, max_tokens=9
         ))  # fmt: skip
 
-    written = asked(12, seeded=True)
+    written = ask(12, seeded=True)
     assert (written.text, written.prompt_tokens, written.completion_tokens) == ("[1, 2]", 10, 2)
     assert server.requests[0].prompt == list(b"question 0")
     assert server.requests[0].sampling == {
         "temperature": 0.5, "top_p": 1.0, "top_k": -1, "max_tokens": 2, "seed": 5
     }  # fmt: skip
-    asked(99, seeded=False)
+    ask(99, seeded=False)
     assert "seed" not in server.requests[1].sampling
     with pytest.raises(NoResponse, match="10 tokens fills the context of 10") as full:
-        asked(10, seeded=True)
+        ask(10, seeded=True)
     assert full.value.ending is Ending.CONTEXT_LIMIT
 
 
@@ -216,7 +216,7 @@ def test_who_cannot_be_asked_is_refused(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("algorithm", "writer", "said"),
+    ("algorithm", "writer", "says"),
     [
         ("asks", [], r"algorithm=asks asks a writer; set writer=openai:<model>@<url>"),
         ("asks", ["writer=oracle"], "writer=oracle writes no texts"),
@@ -230,7 +230,7 @@ def test_who_cannot_be_asked_is_refused(tmp_path):
         ("asks", ["writer=openai:m@http://h/v1"], None),
     ],
 )
-def test_a_writer_is_looked_at_before_anything_starts(toy_recipes, monkeypatch, algorithm, writer, said):
+def test_a_writer_is_looked_at_before_anything_starts(toy_recipes, monkeypatch, algorithm, writer, says):
     if algorithm == "asks":
         monkeypatch.setattr(GRPO, "needs", classmethod(lambda cls, config: Needs(writer="algorithm=asks")))
 
@@ -239,8 +239,8 @@ def test_a_writer_is_looked_at_before_anything_starts(toy_recipes, monkeypatch, 
         check_config(Resolved(config))
         return config
 
-    if said is None:
+    if says is None:
         assert checked().writer.policy == "openai:m@http://h/v1"
         return
-    with pytest.raises(RecipeError, match=said):
+    with pytest.raises(RecipeError, match=says):
         checked()

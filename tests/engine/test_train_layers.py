@@ -67,15 +67,15 @@ def test_kept_weights_come_back(group):
         worker.restore_model_from_cpu("base")
     for name, weight in model.named_parameters():
         assert torch.equal(local(weight), before[name]) == weight.requires_grad
-    (kept,) = worker._kept.values()
-    assert not isinstance(kept, dict)
+    (state,) = worker._kept.values()
+    assert not isinstance(state, dict)
     worker.clear_cpu_model("base")
     assert not worker._kept
 
 
 def test_only_the_last_layers_learn(group):
-    every = learnt(None)
-    assert {"model.embed_tokens.weight", "model.norm.weight"} < every
+    all_names = learnt(None)
+    assert {"model.embed_tokens.weight", "model.norm.weight"} < all_names
     for layers in (1, 2):
         expected = {f"model.layers.{3 - number}." for number in range(1, layers + 1)}
-        assert learnt(layers) == {name for name in every if any(map(name.startswith, expected))}
+        assert learnt(layers) == {name for name in all_names if any(map(name.startswith, expected))}

@@ -114,8 +114,8 @@ FIRST, SECOND = Example([9, 9, 1, 2, 3, 4], [0.0, 0, 1, 0, 1, 1], 2), Example([8
     ("observation", [0.5, 0.25, 1.0], [0, 0, 0, 0.25, 0, 0], [0, 0, 0]),
 ])  # fmt: skip
 def test_a_stream_lies_on_the_tokens_it_is_of(name, stream, first, second):
-    found = [spread(Row(tokens, {}, PLAYED, place), name, stream) for place, tokens in enumerate((FIRST, SECOND))]
-    assert found == [first, second]
+    streams = [spread(Row(tokens, {}, PLAYED, place), name, stream) for place, tokens in enumerate((FIRST, SECOND))]
+    assert streams == [first, second]
 
 
 def test_one_number_a_token_lies_where_it_is_said():
@@ -174,24 +174,25 @@ def test_rows_of_another_prompt_are_relative_to_what_sampled_them():
 
 
 def test_a_replayed_response_has_no_gradient_whatever_its_probability():
-    own = Example([9, 9, 1, 2, 3, 4], [0.0, 0, 0, 0, 1, 1], 2)
-    found = []
+    example = Example([9, 9, 1, 2, 3, 4], [0.0, 0, 0, 0, 1, 1], 2)
+    losses_and_slopes = []
     for replayed in (-1.0, -7.0):
-        data = batch([Row(own, {"advantage": [5.0, 2.0, 0.0]}, PLAYED)], VANILLA)
+        data = batch([Row(example, {"advantage": [5.0, 2.0, 0.0]}, PLAYED)], VANILLA)
         old = torch.nested.as_nested_tensor([torch.tensor([0.0, -1.0, 0, -1, -2])], layout=torch.jagged)
         at = torch.tensor([-1.0, replayed, replayed, -1.1, -2.1, 99.0], requires_grad=True)
         loss, _ = of_update(data, at, VANILLA, old=old)
         loss.backward()
-        found.append((loss.item(), at.grad.tolist()))
-    assert found[0] == found[1]
-    assert [bool(slope) for slope in found[0][1]] == [False, False, False, True, True, False]
+        losses_and_slopes.append((loss.item(), at.grad.tolist()))
+    assert losses_and_slopes[0] == losses_and_slopes[1]
+    assert [bool(slope) for slope in losses_and_slopes[0][1]] == [False, False, False, True, True, False]
 
 
 def test_a_replayed_response_is_no_observation():
-    own = Example([9, 9, 1, 2, 3, 4], [0.0, 0, 0, 0, 1, 1], 2)
+    example = Example([9, 9, 1, 2, 3, 4], [0.0, 0, 0, 0, 1, 1], 2)
     episode = replace(PLAYED, turns=[replace(PLAYED.turns[0], calls=0), *PLAYED.turns[1:]])
     at = torch.full((6,), -1.0, requires_grad=True)
-    of_update(batch([Row(own, {"advantage": 0.0, "observation": 0.5}, episode)], VANILLA), at, VANILLA)[0].backward()
+    rows = [Row(example, {"advantage": 0.0, "observation": 0.5}, episode)]
+    of_update(batch(rows, VANILLA), at, VANILLA)[0].backward()
     assert at.grad.tolist() == pytest.approx([-0.5 / 2, 0, -0.5 / 2, 0, 0, 0]), "prompt and observation"
 
 
@@ -214,7 +215,7 @@ def preferred(data, log_probs, reference, beta, dp_size=1):
     """``reference`` is the log-probability of each whole row, on the last token that the model wrote."""
     old = []
     for mask, value in zip(data["response_mask"].unbind(), reference, strict=True):
-        place = max(at for at, own in enumerate(mask.tolist()) if own)
+        place = max(at for at, counts in enumerate(mask.tolist()) if counts)
         old.append(torch.tensor([value if at == place else 0.0 for at in range(len(mask))]))
     nested = torch.nested.as_nested_tensor(old, layout=torch.jagged)
     return of_update(data, log_probs, Preference(PreferenceConfig(beta=beta)), dp_size, nested)
@@ -245,9 +246,9 @@ def test_at_the_reference_the_loss_is_log_2():
 def test_micro_batches_keep_pairs_together_and_sum_to_the_whole():
     """Whatever the split, the summed loss of the micro-batches is the mean over the pairs."""
     pairs = [(GOOD, BAD), (OTHER, GOOD), (BAD, OTHER), (GOOD, OTHER)]
-    whole = pair_batch(pairs, 4)
-    reference, ids = torch.linspace(-4.0, -1.0, 8), whole["input_ids"].values()
-    expected, _ = preferred(whole, -ids.float() / 3, reference.tolist(), 0.3)
+    all_pairs = pair_batch(pairs, 4)
+    reference, ids = torch.linspace(-4.0, -1.0, 8), all_pairs["input_ids"].values()
+    expected, _ = preferred(all_pairs, -ids.float() / 3, reference.tolist(), 0.3)
     for limit in (7, 12, len(ids)):
         data = pair_batch(pairs, 4, row=torch.arange(8))
         tu.assign_non_tensor(data, use_dynamic_bsz=True, max_token_len_per_gpu=limit, sp_size=1)
@@ -333,15 +334,15 @@ def settings():
 def learner():
     config = settings()
     config.trainer.n_gpus_per_node = 2
-    found = Learner(SimpleNamespace(actor_rollout_wg=Workers(), timing_raw={}), Settings(config), None)
-    found.weights = SimpleNamespace(
+    learner_of_workers = Learner(SimpleNamespace(actor_rollout_wg=Workers(), timing_raw={}), Settings(config), None)
+    learner_of_workers.weights = SimpleNamespace(
         asleep=[],
-        sleep=lambda: found.weights.asleep.append(len(found.verl.actor_rollout_wg.log_probs)),
+        sleep=lambda: learner_of_workers.weights.asleep.append(len(learner_of_workers.verl.actor_rollout_wg.log_probs)),
         models={},
         using=lambda model, learn: nullcontext(),
     )
-    found.optimizer = OptimizerConfig(weight_decay=0.1, betas=[0.5, 0.9], clip_grad=2.0)
-    return found
+    learner_of_workers.optimizer = OptimizerConfig(weight_decay=0.1, betas=[0.5, 0.9], clip_grad=2.0)
+    return learner_of_workers
 
 
 def test_pairs_are_learned_from(learner):
@@ -354,12 +355,12 @@ def test_pairs_are_learned_from(learner):
     assert (updates, metrics["dpo/updates"], metrics["dpo/loss"]) == (2, 2.0, 0.5)
     assert (workers.settings, workers.losses) == ([(1e-3, 0.1, (0.5, 0.9), 2.0)], [loss])
     assert len(workers.log_probs) == 1, "the reference is the policy as the first pass begins"
-    wanted = {(0, 1), (0, 2), (3, 4)}
+    expected = {(0, 1), (0, 2), (3, 4)}
     assert len(workers.updates) == 2
     for data in workers.updates:
         tokens = [int(row[1]) for row in data["input_ids"].unbind()]
         assert len(tokens) == 8  # three pairs make an update of four, so that two workers share it equally
-        assert set(zip(tokens[::2], tokens[1::2], strict=True)) == wanted
+        assert set(zip(tokens[::2], tokens[1::2], strict=True)) == expected
         assert lists(data["old_log_probs"]) == [[-token] for token in tokens]
         assert (data["mini_batch_size"], data["force_group_size"]) == (8, 2)
 
@@ -393,7 +394,7 @@ KEPT = Row("a_0_0", {"advantage": 1.0}, PROMPT)
 
 
 @pytest.fixture
-def taken(learner, monkeypatch):
+def with_batch(learner, monkeypatch):
     """A learner that has taken a batch of one row, of whose update nothing is real but what it is of."""
     learner.ran, workers = [], learner.verl.actor_rollout_wg
     learner.verl = SimpleNamespace(
@@ -403,7 +404,7 @@ def taken(learner, monkeypatch):
     )  # fmt: skip
     learner.balance = lambda batch, *_: batch
     for name, stub in {
-        "queue.only": lambda batch, kept: batch, "queue.ratio_metrics": lambda *_: {},
+        "queue.only": lambda batch, keys: batch, "queue.ratio_metrics": lambda *_: {},
         "fields.write": lambda batch, *_, **__: batch, "fields.advantage_metrics": lambda *_: {},
     }.items():  # fmt: skip
         monkeypatch.setattr(f"agentgym_rl.engine.verl.learner.{name}", stub)
@@ -411,21 +412,21 @@ def taken(learner, monkeypatch):
     return learner
 
 
-def test_every_update_sets_its_own_loss_in_whatever_order(taken):
+def test_every_update_sets_its_own_loss_in_whatever_order(with_batch):
     """Kinds of update follow each other in one unit, the batch's own among them."""
-    workers, preference = taken.verl.actor_rollout_wg, Preference(PreferenceConfig())
+    workers, preference = with_batch.verl.actor_rollout_wg, Preference(PreferenceConfig())
 
     def of_batch():
-        taken.take(KVBatchMeta(partition_id="train", keys=["a_0_0"], tags=[{}]), [], {})
-        taken.learn([KEPT], VANILLA, lr=1e-3, mini_batch=1)
-        assert taken.ran[-1] is VANILLA
+        with_batch.take(KVBatchMeta(partition_id="train", keys=["a_0_0"], tags=[{}]), [], {})
+        with_batch.learn([KEPT], VANILLA, lr=1e-3, mini_batch=1)
+        assert with_batch.ran[-1] is VANILLA
 
     def imitate():
-        taken.learn([imitation(OTHER)] * 2, CROSS_ENTROPY, lr=1e-3, mini_batch=2)
+        with_batch.learn([imitation(OTHER)] * 2, CROSS_ENTROPY, lr=1e-3, mini_batch=2)
 
     def prefer():
         workers.updates.clear()
-        taken.learn([Row(GOOD, {}), Row(BAD, {})], preference, lr=1e-3, mini_batch=1)
+        with_batch.learn([Row(GOOD, {}), Row(BAD, {})], preference, lr=1e-3, mini_batch=1)
 
     kinds = {of_batch: VANILLA, imitate: CROSS_ENTROPY, prefer: preference}
     for first, second in product(kinds, repeat=2):
@@ -434,15 +435,15 @@ def test_every_update_sets_its_own_loss_in_whatever_order(taken):
             assert workers.losses[-1] == kinds[act]
 
 
-def test_other_updates_come_between_a_batch_and_its_own(taken):
-    taken.learn([imitation(OTHER)] * 2, CROSS_ENTROPY, lr=1e-3, mini_batch=2)
-    taken.learn([KEPT], VANILLA, lr=1e-3, mini_batch=1)
-    taken.learn([imitation(OTHER)] * 2, CROSS_ENTROPY, lr=1e-3, mini_batch=2)
-    assert taken.ran == [VANILLA] and taken.give_up().keys == ["a_0_0"]
-    assert taken.give_up() is None
+def test_other_updates_come_between_a_batch_and_its_own(with_batch):
+    with_batch.learn([imitation(OTHER)] * 2, CROSS_ENTROPY, lr=1e-3, mini_batch=2)
+    with_batch.learn([KEPT], VANILLA, lr=1e-3, mini_batch=1)
+    with_batch.learn([imitation(OTHER)] * 2, CROSS_ENTROPY, lr=1e-3, mini_batch=2)
+    assert with_batch.ran == [VANILLA] and with_batch.give_up().keys == ["a_0_0"]
+    assert with_batch.give_up() is None
 
 
-@pytest.mark.parametrize(("rows", "loss", "said"), thinned([
+@pytest.mark.parametrize(("rows", "loss", "says"), thinned([
     ([KEPT, imitation(OTHER)], VANILLA, "different streams"),
     ([KEPT, Row(OTHER, {"advantage": 1.0})], VANILLA, "learn from each alone"),
     ([Row("a_0_0", {})], CROSS_ENTROPY, "CrossEntropy reads cross_entropy, which the rows do not have"),
@@ -456,22 +457,22 @@ def test_other_updates_come_between_a_batch_and_its_own(taken):
     ([Row(OTHER, {"advantage": PerToken([1.0])})], VANILLA, "has 1 numbers for 2 tokens"),
     ([Row(OTHER, {})] * 3, Preference(PreferenceConfig()), "compares 2 rows, and has 3"),
 ], 3))  # fmt: skip
-def test_rows_that_a_loss_cannot_learn_from(taken, rows, loss, said):
-    with pytest.raises(ValueError, match=said):
-        taken.learn(rows, loss, lr=1e-3, mini_batch=1)
-    assert not taken.ran and not taken.verl.actor_rollout_wg.updates
+def test_rows_that_a_loss_cannot_learn_from(with_batch, rows, loss, says):
+    with pytest.raises(ValueError, match=says):
+        with_batch.learn(rows, loss, lr=1e-3, mini_batch=1)
+    assert not with_batch.ran and not with_batch.verl.actor_rollout_wg.updates
 
 
-def test_a_batch_is_learned_from_once(taken):
-    taken.learn([KEPT], VANILLA, lr=1e-3, mini_batch=1)
+def test_a_batch_is_learned_from_once(with_batch):
+    with_batch.learn([KEPT], VANILLA, lr=1e-3, mini_batch=1)
     with pytest.raises(ValueError, match="learned from once"):
-        taken.learn([KEPT], VANILLA, lr=1e-3, mini_batch=1)
+        with_batch.learn([KEPT], VANILLA, lr=1e-3, mini_batch=1)
 
 
-def test_verls_settings_are_those_of_the_loss(taken):
-    actor = taken.settings.actor
+def test_verls_settings_are_those_of_the_loss(with_batch):
+    actor = with_batch.settings.actor
     loss = Vanilla(VanillaConfig(entropy=0.5, aggregation=Aggregation.SEQ_MEAN_TOKEN_SUM))
-    taken.learn([KEPT], loss, lr=1e-3, mini_batch=1, epochs=3)
+    with_batch.learn([KEPT], loss, lr=1e-3, mini_batch=1, epochs=3)
     assert (actor.ppo_epochs, actor.entropy_coeff, actor.loss_agg_mode) == (3, 0.5, "seq-mean-token-sum")
 
 
@@ -551,10 +552,10 @@ def test_without_old_log_probabilities_they_are_the_present_ones():
         loss.backward()
         return loss.item(), {name: metric.aggregate() for name, metric in metrics.items()}, flat.grad.tolist()
 
-    given = policy_data(old_log_probs=[[-1.0, -2.0, -1.5], [-1.0, -4.0]])
-    assert updated(given.exclude("old_log_probs")) == updated(given)
+    data = policy_data(old_log_probs=[[-1.0, -2.0, -1.5], [-1.0, -4.0]])
+    assert updated(data.exclude("old_log_probs")) == updated(data)
     replayed = policy_data(old_log_probs=[[nan, nan, -1.5], [-1.0, nan]])
-    assert updated(replayed) == updated(given), "tokens that no policy sampled"
+    assert updated(replayed) == updated(data), "tokens that no policy sampled"
 
 
 @pytest.mark.parametrize("kind", [*losses().values()], ids=[*losses()])
@@ -565,8 +566,8 @@ def test_one_advantage_a_row_is_that_of_each_of_its_tokens(kind):
     turns = {"stream_turn": [[0, 1, 1], [0, 1]]}
     each, once = policy_data(advantages=[[2.0] * 3, [-1.0] * 2], **turns), policy_data(**turns)
     once["advantages"] = torch.tensor([2.0, -1.0])
-    found = [policy_loss(output, data, chosen)[0].item() for data in (each, once, policy_data(**turns))]
-    assert found[0] == found[1] != found[2]
+    losses = [policy_loss(output, data, chosen)[0].item() for data in (each, once, policy_data(**turns))]
+    assert losses[0] == losses[1] != losses[2]
 
 
 @pytest.mark.parametrize(

@@ -42,8 +42,8 @@ def of_verl() -> DictConfig:
 def has(key: str) -> bool:
     """Whether verl's configuration has a key, also one without a value."""
     block, _, name = key.rpartition(".")
-    found = OmegaConf.select(of_verl(), block) if block else of_verl()
-    return isinstance(found, DictConfig) and name in [*found]
+    node = OmegaConf.select(of_verl(), block) if block else of_verl()
+    return isinstance(node, DictConfig) and name in [*node]
 
 
 @pytest.mark.parametrize(("file", "key"), READ)
@@ -93,7 +93,7 @@ def test_keys_of_ours_that_are_named_exist():
     for kind in algorithms().values():
         ours |= {*below(kind.Config, "algorithm.")}
     ours |= {f"verl.{key}" for _, key in READ}
-    assert {key for own in KEYS.own.values() for key in own.split(" and ")} - ours == set()
+    assert {key for names in KEYS.own.values() for key in names.split(" and ")} - ours == set()
 
 
 @pytest.mark.parametrize(
