@@ -38,17 +38,17 @@ def transcript(env: TextEnv, split: str, actions: Callable[[list[str]], Sequence
 
     async def seen(index: int) -> list[str]:
         task = Task(env.name, index)
-        found = [env.goal(task), env.difficulty(task), (await env.reset(task)).text]
+        texts = [env.goal(task), env.difficulty(task), (await env.reset(task)).text]
         for action in actions(env.oracle(task)):
             step = await env.step(action)
-            found += [action, step.observation.text, str(step.reward), str(step.done), str(sorted(step.info.items()))]
-        return found
+            texts += [action, step.observation.text, str(step.reward), str(step.done), str(sorted(step.info.items()))]
+        return texts
 
     async def digest(indices: Iterable[int]) -> str:
-        found = hashlib.sha256()
+        digest = hashlib.sha256()
         for index in indices:
-            found.update(repr(await seen(index)).encode())
+            digest.update(repr(await seen(index)).encode())
         await env.close()
-        return found.hexdigest()[:16]
+        return digest.hexdigest()[:16]
 
     return asyncio.run(digest(indices[:: len(indices) // 300 + 1]))

@@ -68,8 +68,8 @@ ARTICLES = "033124f659d5e489"
 @pytest.mark.parametrize("style", ["agentgym", "compact"])
 @pytest.mark.parametrize("split", SPLITS)
 def test_transcripts_are_frozen(split: str, style: Style) -> None:
-    found = transcript(SearchQA(style), split, lambda solution: ("nothing", "<answer>nothing</answer>", *solution))
-    assert found == TRANSCRIPTS[f"{split} {style}"]
+    digest = transcript(SearchQA(style), split, lambda solution: ("nothing", "<answer>nothing</answer>", *solution))
+    assert digest == TRANSCRIPTS[f"{split} {style}"]
 
 
 def test_articles_are_frozen() -> None:
@@ -82,16 +82,16 @@ def test_each_search_finds_its_article_and_names_the_next_thing(split: str, styl
     async def solve() -> None:
         env = SearchQA(style)
         for index in few(split):
-            task, wanted = Task("searchqa", index), question(index)
+            task, problem = Task("searchqa", index), question(index)
             await env.reset(task)
             *searches, answer = env.oracle(task)
-            assert len(searches) == len(wanted.needed) <= 3
-            found = [(await env.step(search)).observation.text for search in searches]
-            for place, title in enumerate(wanted.needed):
-                assert title in found[place], (index, place)
+            assert len(searches) == len(problem.needed) <= 3
+            observations = [(await env.step(search)).observation.text for search in searches]
+            for place, title in enumerate(problem.needed):
+                assert title in observations[place], (index, place)
                 if place and env.difficulty(task) != "compare":
-                    assert title in found[place - 1], (index, place)
-            assert wanted.answers[-1] in found[-1] or wanted.answers[0] in found[-1], index
+                    assert title in observations[place - 1], (index, place)
+            assert problem.answers[-1] in observations[-1] or problem.answers[0] in observations[-1], index
             step = await env.step(answer)
             assert step.terminated and step.reward == 1.0
 
@@ -101,8 +101,8 @@ def test_each_search_finds_its_article_and_names_the_next_thing(split: str, styl
 @pytest.mark.parametrize("split", SPLITS)
 def test_the_question_does_not_contain_its_answer(split: str) -> None:
     for index in few(split):
-        asked = f" {normalise(question(index).text)} "
-        assert not any(f" {normalise(answer)} " in asked for answer in question(index).answers), index
+        text = f" {normalise(question(index).text)} "
+        assert not any(f" {normalise(answer)} " in text for answer in question(index).answers), index
 
 
 @pytest.mark.parametrize("split", SPLITS)
@@ -113,8 +113,8 @@ def test_no_question_occurs_twice(split: str) -> None:
 def test_levels_take_turns() -> None:
     env = SearchQA()
     for split in SPLITS:
-        found = Counter(env.difficulty(Task("searchqa", index)) for index in SPLITS[split])
-        assert found == dict.fromkeys(LEVELS, SIZES[split] // len(LEVELS))
+        levels = Counter(env.difficulty(Task("searchqa", index)) for index in SPLITS[split])
+        assert levels == dict.fromkeys(LEVELS, SIZES[split] // len(LEVELS))
     searches = {"hops 1": 1, "hops 2": 2, "hops 3": 3, "compare": 3}
     for index in few("test"):
         assert len(question(index).queries) == searches[env.difficulty(Task("searchqa", index))]
@@ -127,9 +127,9 @@ def test_splits_share_no_index_and_nothing_to_ask_about() -> None:
     owners = [{thing.title for thing in things(split)} for split in SPLITS]
     assert sum(map(len, owners)) == len(set().union(*owners)) == len(list(articles()))
     for split in SPLITS:
-        own = {thing.title for thing in things(split)}
+        titles = {thing.title for thing in things(split)}
         for thing in things(split):
-            assert all(isinstance(value, str) or value.title in own for value in thing.facts.values())
+            assert all(isinstance(value, str) or value.title in titles for value in thing.facts.values())
 
 
 def test_every_article_says_its_facts_in_sentences_with_the_word_to_search_for() -> None:
@@ -139,9 +139,9 @@ def test_every_article_says_its_facts_in_sentences_with_the_word_to_search_for()
         assert text.startswith(f'"{thing.title}"\n') and thing.title in sentences[0]
         assert len(sentences) == len(thing.facts) <= 5 and len(text) < 300
         for name, value in thing.facts.items():
-            said = value if isinstance(value, str) else value.title
+            fact = value if isinstance(value, str) else value.title
             word = thing.kind.relation(name).word
-            assert any(said in each and word in each.casefold() for each in sentences), (thing.title, name)
+            assert any(fact in each and word in each.casefold() for each in sentences), (thing.title, name)
 
 
 def test_the_facts_make_sense() -> None:

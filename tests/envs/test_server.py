@@ -61,11 +61,11 @@ def test_an_episode_is_the_same_through_the_wire(name):
         assert client.get("/").json() == client.get(f"/{name}").json()
         session = words.new_session(client.post("/create", json=words.create_body).json())
         assert 0 <= session < MAX_SESSION
-        told = client.post("/reset", json=words.reset_body(session, index)).json()
+        reply = client.post("/reset", json=words.reset_body(session, index)).json()
         first = asyncio.run(env.reset(Task(name, index)))
-        assert words.read_reset(told).text == first.text
+        assert words.read_reset(reply).text == first.text
         seen = words.read_observation(client.get("/observation", params={words.key: session}).json())
-        assert first.text == seen.text or words.read_reset(told) != seen
+        assert first.text == seen.text or words.read_reset(reply) != seen
         total = 0.0
         for command in commands:
             here = asyncio.run(env.step(command))
@@ -92,8 +92,8 @@ def test_a_huge_action_is_not_sent_back(name):
         session = words.new_session(client.post("/create", json=words.create_body).json())
         for action in (HUGE, f"Action: {HUGE}", f"go to {HUGE}", f"get 1 {HUGE}", f"<search> {HUGE} </search>"):
             client.post("/reset", json=words.reset_body(session, env.spec.splits["test"][0]))
-            told = client.post("/step", json=words.step_body(session, action))
-            assert told.status_code == 200 and len(told.content) < 20_000
+            response = client.post("/step", json=words.step_body(session, action))
+            assert response.status_code == 200 and len(response.content) < 20_000
 
 
 def test_several_worlds_have_a_path_each():
@@ -110,9 +110,9 @@ def test_several_worlds_have_a_path_each():
 def test_textcraft_creates_with_a_task_as_agentgym_does(counter):
     body = {"minecraft_dir": "agentenv_textcraft/", "commands": None, "goal": None}
     with connect("textcraft") as client:
-        told = client.post("/create", json=body).json()
-        assert told["observation"].startswith("Crafting commands:") and told["done"] is False
-        assert client.post("/step", json={"id": told["id"], "action": "inventory"}).json()["reward"] == 0
+        reply = client.post("/create", json=body).json()
+        assert reply["observation"].startswith("Crafting commands:") and reply["done"] is False
+        assert client.post("/step", json={"id": reply["id"], "action": "inventory"}).json()["reward"] == 0
         assert "not offered" in client.post("/create", json={"commands": "craft", "goal": "x"}).json()["error"]
 
 
@@ -122,14 +122,14 @@ def test_the_further_pages_of_a_session(counter):
     assert counter.get("/available_actions", params={"id": number}).json() == ["say 1", "say 2", "say 3"]
     counter.post("/step", json={"id": number, "action": "say 1"})
     assert counter.get("/observation", params={"id": number}).json() == "Right."
-    found = counter.get("/detail", params={"id": number}).json()
-    assert found == {"observation": "Right.", "reward": 0.0, "score": 0.0, "done": False, "deleted": False}
+    detail = counter.get("/detail", params={"id": number}).json()
+    assert detail == {"observation": "Right.", "reward": 0.0, "score": 0.0, "done": False, "deleted": False}
 
 
 def test_wordles_words_are_there_before_the_first_reset():
     with connect("wordle") as client:
-        found = client.get("/wordle/filtered_vocab", params={"id": opened(client)}).json()
-        assert len(found) > 100 and all(len(word) == 5 for word in found)
+        vocabulary = client.get("/wordle/filtered_vocab", params={"id": opened(client)}).json()
+        assert len(vocabulary) > 100 and all(len(word) == 5 for word in vocabulary)
 
 
 @pytest.mark.parametrize(
@@ -157,9 +157,9 @@ def test_wordles_words_are_there_before_the_first_reset():
 )
 def test_malformed_requests_are_422(counter, path, body, problem):
     raw = body.replace(b"NUMBER", str(opened(counter)).encode())
-    told = counter.post(path, content=raw, headers={"content-type": "application/json"})
-    assert told.status_code == 422
-    assert problem in told.json()["detail"][0]["msg"]
+    response = counter.post(path, content=raw, headers={"content-type": "application/json"})
+    assert response.status_code == 422
+    assert problem in response.json()["detail"][0]["msg"]
 
 
 @pytest.mark.parametrize("query", ["", "?id=", "?id=x", "?id=-1", "?id=1.5", "?id=%ff", "?id=" + "9" * 50])
@@ -182,8 +182,8 @@ def test_malformed_parameters_are_422(counter, query):
 )
 def test_errors_of_the_environment_come_under_200(counter, path, body, problem):
     number = opened(counter)
-    told = counter.post(path, json={key: number if value is ... else value for key, value in body.items()})
-    assert told.status_code == 200 and problem in told.json()["error"]
+    response = counter.post(path, json={key: number if value is ... else value for key, value in body.items()})
+    assert response.status_code == 200 and problem in response.json()["error"]
 
 
 @pytest.mark.parametrize(
@@ -198,19 +198,19 @@ def test_errors_of_the_environment_come_under_200(counter, path, body, problem):
 )
 def test_the_other_family_has_statuses(family_b, path, body, status, kind):
     number = family_b.post("/create", json={"id": 0}).json()
-    told = family_b.post(path, json={key: number if value is ... else value for key, value in body.items()})
-    assert (told.status_code, told.json().get("type")) == (status, kind)
+    response = family_b.post(path, json={key: number if value is ... else value for key, value in body.items()})
+    assert (response.status_code, response.json().get("type")) == (status, kind)
 
 
 def test_the_other_family_resets_to_the_same_task_and_reads_replies(family_b):
     number = family_b.post("/create", json={"id": 0}).json()
     assert family_b.post("/reset", json={"env_idx": number, "id": 1}).json() == "Count to 2."
-    told = family_b.post("/step", json={"env_idx": number, "action": "Thought: easy.\nAction: say 1"}).json()
-    assert told["observation"] == "Right."
+    reply = family_b.post("/step", json={"env_idx": number, "action": "Thought: easy.\nAction: say 1"}).json()
+    assert reply["observation"] == "Right."
     assert family_b.post("/reset", json={"env_idx": number}).json() == "Count to 2."
-    told = family_b.post("/step", json={"env_idx": number, "action": "Action: say 1\nAction: say 2"}).json()
-    assert "found 2" in told["observation"] and told["info"] == {"invalid": True} and told["done"] is False
-    assert family_b.get("/observation", params={"env_idx": number}).json() == told["observation"]
+    reply = family_b.post("/step", json={"env_idx": number, "action": "Action: say 1\nAction: say 2"}).json()
+    assert "found 2" in reply["observation"] and reply["info"] == {"invalid": True} and reply["done"] is False
+    assert family_b.get("/observation", params={"env_idx": number}).json() == reply["observation"]
 
 
 @pytest.fixture
@@ -247,8 +247,8 @@ def test_only_json_is_taken_so_that_no_web_page_can_send_it(counter, kind):
 
 
 def test_other_methods_and_paths(counter):
-    told = counter.get("/step")
-    assert (told.status_code, told.headers["allow"]) == (405, "POST")
+    response = counter.get("/step")
+    assert (response.status_code, response.headers["allow"]) == (405, "POST")
     assert counter.post("/observation", json={}).status_code == 405
     assert counter.get("/nothing").status_code == 404
 
@@ -256,8 +256,8 @@ def test_other_methods_and_paths(counter):
 def test_a_token_is_wanted_everywhere_but_for_health(toys):
     with connect("counter", token="s3cret") as client:
         for path in ("/create", "/metrics", "/docs", "/openapi.json", "/", "/nothing"):
-            told = client.request("POST" if path == "/create" else "GET", path)
-            assert (told.status_code, told.headers["www-authenticate"]) == (401, "Bearer")
+            response = client.request("POST" if path == "/create" else "GET", path)
+            assert (response.status_code, response.headers["www-authenticate"]) == (401, "Bearer")
         for wrong in ("s3cret", "Bearer ", "Bearer s3cre", "Bearer s3cret ", "Basic s3cret"):
             assert client.post("/create", headers={"authorization": wrong + "x"}).status_code == 401
         assert client.post("/create", headers={"authorization": "Bearer s3cret"}).status_code == 200
@@ -267,8 +267,8 @@ def test_a_token_is_wanted_everywhere_but_for_health(toys):
 def test_over_the_cap_is_503_until_one_closes(toys):
     with connect("counter", max_sessions=2) as client:
         first, _ = opened(client), opened(client)
-        told = client.post("/create", json={})
-        assert told.status_code == 503 and "2 sessions are open" in told.json()["detail"]
+        response = client.post("/create", json={})
+        assert response.status_code == 503 and "2 sessions are open" in response.json()["detail"]
         client.post("/close", json={"id": first})
         assert client.post("/create", json={}).status_code == 200
 
@@ -342,7 +342,7 @@ def test_steps_of_one_session_wait_for_each_other_and_a_step_is_never_expired(sl
             await asyncio.sleep(0.005)
             Slow.now = 1000.0
             await slow.state.expire()
-            return [told.json() for told in await running]
+            return [response.json() for response in await running]
 
     first, second, closed = asyncio.run(run())
     assert (first["observation"], second["observation"], closed) == ("Right.", "Done.", True)
@@ -360,7 +360,7 @@ def test_a_step_that_waited_for_a_close_is_told_so(slow):
                 client.post("/close", json={"id": number}),
                 client.post("/step", json=body),
             ]
-            return [told.json() for told in await asyncio.gather(*requests)]
+            return [response.json() for response in await asyncio.gather(*requests)]
 
     first, closed, second = asyncio.run(run())
     assert (first["observation"], closed, second["type"]) == ("Right.", True, "UnknownSession")
@@ -378,10 +378,10 @@ def test_a_fault_of_a_world_is_500_and_the_session_lives_on(slow, caplog):
     with TestClient(slow, raise_server_exceptions=False) as client:
         number = opened(client)
         client.post("/reset", json={"id": number, "data_idx": 1})
-        told = client.post("/step", json={"id": number, "action": "die"})
-        assert told.status_code == 500 and "fault" not in told.text and "a fault of the world's" in caplog.text
-        told = client.post("/step", json={"id": number, "action": "vanish"})
-        assert told.json() == {"error": "the world has died", "type": "EnvUnavailable"}
+        response = client.post("/step", json={"id": number, "action": "die"})
+        assert response.status_code == 500 and "fault" not in response.text and "a fault of the world's" in caplog.text
+        response = client.post("/step", json={"id": number, "action": "vanish"})
+        assert response.json() == {"error": "the world has died", "type": "EnvUnavailable"}
         assert client.post("/step", json={"id": number, "action": "say 1"}).json()["observation"] == "Right."
 
 
@@ -439,6 +439,6 @@ def test_options_are_judged_when_the_server_starts():
 
 
 def test_replies_are_plain_json(counter):
-    told = counter.post("/create", json={})
-    assert told.headers["content-type"] == "application/json"
-    assert int(told.headers["content-length"]) == len(told.content) and json.loads(told.content)
+    response = counter.post("/create", json={})
+    assert response.headers["content-type"] == "application/json"
+    assert int(response.headers["content-length"]) == len(response.content) and json.loads(response.content)

@@ -52,8 +52,8 @@ def test_a_real_port(toys):
             number = client.post("/create", json={}).json()["id"]
             assert client.post("/reset", json={"id": number, "data_idx": 0}).json()["observation"] == "Count to 1."
             assert client.post("/step", json={"id": number, "action": "x" * 5000}).status_code == 413
-            told = client.post("/step", json={"id": number, "action": "say 1"}).json()
-            assert (told["observation"], told["reward"], told["done"]) == ("Done.", 1.0, True)
+            reply = client.post("/step", json={"id": number, "action": "say 1"}).json()
+            assert (reply["observation"], reply["reward"], reply["done"]) == ("Done.", 1.0, True)
     finally:
         server.should_exit = True
         thread.join()
@@ -61,7 +61,7 @@ def test_a_real_port(toys):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["nowhere"], "unknown environment 'nowhere'"),
         (["counter", "counter"], "named twice"),
@@ -74,30 +74,30 @@ def test_a_real_port(toys):
         (["counter", "--host", "203.0.113.1"], "cannot listen"),
     ],
 )
-def test_the_command_says_what_is_wrong(toys, arguments, said):
+def test_the_command_says_what_is_wrong(toys, arguments, message):
     result = CliRunner().invoke(cli, ["serve", *arguments], env={"COLUMNS": "200"})
-    assert result.exit_code == 2 and said in result.stderr
+    assert result.exit_code == 2 and message in result.stderr
 
 
 def test_a_port_in_use(toys):
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        result = CliRunner().invoke(cli, ["serve", "counter", "--port", str(taken.getsockname()[1])])
+    with socket.create_server(("127.0.0.1", 0)) as busy:
+        result = CliRunner().invoke(cli, ["serve", "counter", "--port", str(busy.getsockname()[1])])
     assert result.exit_code == 2 and "choose another with --port" in result.stderr
 
 
 def test_options_reach_their_world_and_strangers_are_warned_of(toys, monkeypatch):
-    given = []
-    monkeypatch.setattr("agentgym_rl.envs.protocol.server.serve", lambda settings, *_: given.append(settings))
+    served_settings = []
+    monkeypatch.setattr("agentgym_rl.envs.protocol.server.serve", lambda settings, *_: served_settings.append(settings))
     arguments = ["counter", "endless", "--port", "0", "--style", "compact", "-o", "counter.hurry=true"]
     result = CliRunner().invoke(cli, ["serve", *arguments])
     assert result.exit_code == 0 and "Warning" not in result.stderr
-    assert given[0].envs == {"counter": {"style": "compact", "hurry": True}, "endless": {"style": "compact"}}
+    assert served_settings[0].envs == {"counter": {"style": "compact", "hurry": True}, "endless": {"style": "compact"}}
     result = CliRunner().invoke(cli, ["serve", "counter", "--port", "0", "--host", "0.0.0.0"])
     assert "anyone who reaches 0.0.0.0 can use this server" in result.stderr
     result = CliRunner().invoke(
         cli, ["serve", "counter", "--port", "0", "--host", "0.0.0.0", "--token-env", "T"], env={"T": "x"}
     )
-    assert "Warning" not in result.stderr and given[-1].token == "x"
+    assert "Warning" not in result.stderr and served_settings[-1].token == "x"
 
 
 def test_the_openapi_page_is_json():

@@ -36,13 +36,13 @@ def sent(port, content):
 
 def answer(connection):
     """All that the server sends until it closes the connection."""
-    found = b""
+    received = b""
     try:
         while part := connection.recv(4096):
-            found += part
+            received += part
     except ConnectionResetError:
         pass
-    return found
+    return received
 
 
 @pytest.mark.parametrize(
@@ -55,8 +55,8 @@ def answer(connection):
     ids=["url", "one header", "many headers"],
 )
 def test_a_request_with_a_large_head_is_refused(server, head):
-    told = answer(sent(server[1], head))
-    assert told.startswith(b"HTTP/1.1 431 ") or not told, "a reset connection may lose the answer"
+    response = answer(sent(server[1], head))
+    assert response.startswith(b"HTTP/1.1 431 ") or not response, "a reset connection may lose the answer"
     assert httpx.get(f"http://127.0.0.1:{server[1]}/health").status_code == 200
 
 
@@ -73,8 +73,8 @@ def test_heads_and_bodies_within_the_limits_are_answered(server):
     with httpx.Client(base_url=address) as client:
         for _ in range(3):
             assert client.get("/health", headers={"a": "a" * (http.HEAD - 500)}).status_code == 200
-            told = client.post("/create", json={"x": "y" * 900_000})
-            assert told.status_code == 200
+            response = client.post("/create", json={"x": "y" * 900_000})
+            assert response.status_code == 200
 
 
 @pytest.mark.parametrize("half", HALF)
@@ -96,10 +96,10 @@ ASK = b"GET /openapi.json HTTP/1.1\r\nHost: x\r\n\r\n"
 
 def test_too_many_requests_at_once_end_their_connection(server):
     server[0].config.timeout_keep_alive = 0.5
-    told = answer(sent(server[1], ASK * (http.WAITING + 1)))
-    assert told.count(OK) == http.WAITING + 1
-    told = answer(sent(server[1], ASK * 5000))
-    assert b"HTTP/1.1 400 " in told and told.count(OK) <= http.WAITING
+    response = answer(sent(server[1], ASK * (http.WAITING + 1)))
+    assert response.count(OK) == http.WAITING + 1
+    response = answer(sent(server[1], ASK * 5000))
+    assert b"HTTP/1.1 400 " in response and response.count(OK) <= http.WAITING
 
 
 def test_a_client_that_does_not_take_its_answers_loses_its_connection(server, monkeypatch):
@@ -118,12 +118,12 @@ def test_the_time_for_taking_answers_begins_anew_whenever_some_are_taken(server,
     timers, pause = [], http.Protocol.pause_writing
     monkeypatch.setattr(http.Protocol, "pause_writing", lambda self: (pause(self), timers.append(self._stuck)))
     with sent(server[1], ASK * 2000) as connection:
-        found, text = 0, b""
+        answered, text = 0, b""
         while not timers:  # the client is behind
             time.sleep(0.01)
-        while found < 2000:
+        while answered < 2000:
             text = text[1 - len(OK) :] + connection.recv(1 << 18)
-            found += text.count(OK)
+            answered += text.count(OK)
     assert all(timer.cancelled() for timer in timers)
 
 

@@ -52,7 +52,7 @@ SAFETY = "['Safety Check', 'Finance', 'Blocked', '37', '1', '1250']"
 PRESS = "['Press Event', 'Marketing', 'Done', '6', '9', '2450']"
 
 
-def said(text: str) -> str:
+def observed(text: str) -> str:
     return f"Observation: {text}\nGive me one action."
 
 
@@ -65,12 +65,12 @@ def said(text: str) -> str:
                 "Now new trial starts.\n"
                 f"You should perform actions to accomplish the goal: {GOAL}\n"
                 "Give me one action.",
-                said("ERROR | Please open a sheet before operating it"),
-                said("You have opened Sheet1"),
-                said(f"[{HEADER}, {VISIT}, {REVIEW}, {SAFETY}, {PRESS}]"),
-                said("You have frozen 1 rows"),
-                said(f"[{HEADER}, {REVIEW}, {VISIT}, {PRESS}, {SAFETY}]"),
-                said("done"),
+                observed("ERROR | Please open a sheet before operating it"),
+                observed("You have opened Sheet1"),
+                observed(f"[{HEADER}, {VISIT}, {REVIEW}, {SAFETY}, {PRESS}]"),
+                observed("You have frozen 1 rows"),
+                observed(f"[{HEADER}, {REVIEW}, {VISIT}, {PRESS}, {SAFETY}]"),
+                observed("done"),
             ],
         ),
         (
@@ -128,8 +128,8 @@ def test_splits_have_their_sizes_and_share_no_workbook() -> None:
     assert {split: len(indices) for split, indices in env.spec.splits.items()} == SIZES
     books = Counter(env.goal(Task("sheet", index)).rpartition("(")[2] for split in SIZES for index in few(split))
     assert max(books.values()) == 1
-    found = Counter(env.difficulty(Task("sheet", index)) for index in few("train"))
-    assert found == {"calls 4": 100, "calls 5-6": 100, "calls 7-8": 100, "calls 9-12": 100}
+    counts = Counter(env.difficulty(Task("sheet", index)) for index in few("train"))
+    assert counts == {"calls 4": 100, "calls 5-6": 100, "calls 7-8": 100, "calls 9-12": 100}
 
 
 def test_anything_else_changed_fails() -> None:
@@ -233,9 +233,9 @@ def test_cells_of_a_formula_move() -> None:
 
 
 def book(*rows: list[Any]) -> Book:
-    found = Book({"Sheet1": Grid.of(rows), "Other": Grid.of([["x"]])})
-    found.open_sheet("Sheet1")
-    return found
+    opened = Book({"Sheet1": Grid.of(rows), "Other": Grid.of([["x"]])})
+    opened.open_sheet("Sheet1")
+    return opened
 
 
 def test_formulas_stay_alive() -> None:

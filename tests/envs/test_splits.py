@@ -21,10 +21,10 @@ def test_splits_are_a_mapping() -> None:
 
 
 @pytest.mark.parametrize(
-    ("index", "found"), [(10, ("train", 0)), (19, ("train", 9)), (20, ("test", 0)), (32, ("hard", 2))]
+    ("index", "expected"), [(10, ("train", 0)), (19, ("train", 9)), (20, ("test", 0)), (32, ("hard", 2))]
 )
-def test_a_task_has_a_split_and_a_place(index: int, found: tuple[str, int]) -> None:
-    assert SPLITS.locate(index) == found
+def test_a_task_has_a_split_and_a_place(index: int, expected: tuple[str, int]) -> None:
+    assert SPLITS.locate(index) == expected
 
 
 def test_an_index_without_a_task() -> None:

@@ -190,8 +190,8 @@ def test_what_a_build_of_sqlite_has_besides_is_refused(query: str, monkeypatch: 
     ],
 )
 def test_what_may_be_read(reading: Sandbox, query: str, rows: list[tuple[object, ...]] | None) -> None:
-    found = reading.run(query)
-    assert found if rows is None else found == rows
+    result = reading.run(query)
+    assert result if rows is None else result == rows
 
 
 def test_schema(reading: Sandbox) -> None:

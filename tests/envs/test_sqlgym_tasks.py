@@ -57,8 +57,8 @@ TRANSCRIPTS = {
 @pytest.mark.parametrize("split", thinned(FROZEN, 5))
 def test_transcripts_are_frozen(split: str, style: Style) -> None:
     env = SQLGym(style, explore=1)
-    found = transcript(env, split, lambda solution: (solution[0].removeprefix("submit "), *solution))
-    assert found == TRANSCRIPTS[f"{split} {style}"]
+    digest = transcript(env, split, lambda solution: (solution[0].removeprefix("submit "), *solution))
+    assert digest == TRANSCRIPTS[f"{split} {style}"]
 
 
 @pytest.mark.sweep
@@ -76,11 +76,11 @@ def test_oracle_solves(split: str, style: Style) -> None:
 
 @pytest.mark.sweep
 def test_no_answer_is_empty_or_everything_of_a_guess() -> None:
-    env, asked = SQLGym(), BuiltIn()
+    env, tasks = SQLGym(), BuiltIn()
     for index in some(SPLITS["test"]):
         for guess in ("SELECT 0", "SELECT NULL", "SELECT 1 WHERE 0"):
             env._reset_blocking(Task("sqlgym", index))
-            assert env._step_blocking(guess).reward == 0.0, asked.question(index)
+            assert env._step_blocking(guess).reward == 0.0, tasks.question(index)
 
 
 @pytest.mark.parametrize("domain", range(len(DOMAINS)))
@@ -123,10 +123,10 @@ def test_databases_have_unique_names_and_rows_without_any_below() -> None:
 
 @pytest.mark.slow
 def test_domains_and_difficulties_are_balanced() -> None:
-    env, asked = SQLGym(), BuiltIn()
+    env, tasks = SQLGym(), BuiltIn()
     for split in SPLITS:
         indices = SPLITS[split][:120]
-        kinds = Counter((asked.question(index).database, env.difficulty(Task("sqlgym", index))) for index in indices)
+        kinds = Counter((tasks.question(index).database, env.difficulty(Task("sqlgym", index))) for index in indices)
         assert len(kinds) == len(DOMAINS) * len(TEMPLATES) == 40
         assert set(kinds.values()) == {3}
 
@@ -141,12 +141,12 @@ def test_splits_do_not_share_an_index_a_database_or_a_query() -> None:
         "test_variants": 1_200,
     }
     assert len({index for indices in SPLITS.values() for index in indices}) == sum(map(len, SPLITS.values()))
-    asked = BuiltIn()
+    tasks = BuiltIn()
     queries: dict[str, set[str]] = {}
     databases: dict[str, set[str]] = {}
     for split in SPLITS:
         for index in few(split):
-            question = asked.question(index)
+            question = tasks.question(index)
             queries.setdefault(question.gold, set()).add(split)
             databases.setdefault(f"{question.database} {question.version}", set()).add(split)
     assert [splits for splits in (*queries.values(), *databases.values()) if len(splits) > 1] == []
@@ -156,14 +156,14 @@ def test_splits_do_not_share_an_index_a_database_or_a_query() -> None:
 
 @pytest.mark.parametrize("split", ["train", "test"])
 def test_no_question_occurs_twice(split: str) -> None:
-    asked = [BuiltIn().question(index) for index in SPLITS[split]]
-    assert len({(question.database, question.version, question.gold) for question in asked}) == len(asked)
+    questions = [BuiltIn().question(index) for index in SPLITS[split]]
+    assert len({(question.database, question.version, question.gold) for question in questions}) == len(questions)
 
 
 def test_difficulty_shows_in_the_query() -> None:
-    asked = BuiltIn()
+    tasks = BuiltIn()
     for index in SPLITS["train"]:
-        query, label = asked.question(index).gold, asked.difficulty(index)
+        query, label = tasks.question(index).gold, tasks.difficulty(index)
         assert (query.count("SELECT") > 1) <= (label == "nested"), query
         assert (" JOIN " in query) <= (label != "simple"), query
         assert (" JOIN " in query) >= (label == "join"), query

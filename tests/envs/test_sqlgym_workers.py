@@ -200,8 +200,8 @@ os._exit(0)
 
 
 def test_processes_do_not_share_workers_and_leave_none() -> None:
-    done = subprocess.run([sys.executable, "-c", CHILD], capture_output=True, text=True, timeout=60, check=True)
+    process = subprocess.run([sys.executable, "-c", CHILD], capture_output=True, text=True, timeout=60, check=True)
     deadline = time.monotonic() + 10
-    while os.path.exists(f"/proc/{int(done.stdout)}"):
+    while os.path.exists(f"/proc/{int(process.stdout)}"):
         assert time.monotonic() < deadline, "a worker outlives its process"
         time.sleep(0.01)

@@ -41,9 +41,9 @@ def project_of(index):
 
 def test_a_task_begins_as_another_does_and_is_checked_by_an_answer(opened):
     env = opened("todo", TODO, {**TODO, "start": 1000})
-    own = make("todo")
+    built_in = make("todo")
     assert env.spec.splits == {"train": (), "test": (0, 1)} and env.difficulty(Task("todo", 0)) == "written"
-    assert env.goal(Task("todo", 0)) == f"{TODO['instruction']} ({own._tasks.problem(1405).context})"
+    assert env.goal(Task("todo", 0)) == f"{TODO['instruction']} ({built_in._tasks.problem(1405).context})"
     assert env.goal(Task("todo", 0)) != env.goal(Task("todo", 1)), "an account each"
     answers = [f"finish with Action Input: {json.dumps({'answer': answer})}" for answer in (4, 5)]
     assert [rewards(env, 0, answer) for answer in answers] == [[1.0], [0.0]]

@@ -176,6 +176,6 @@ def test_exact_answers_are_agentgyms() -> None:
         f"Could not execute {'x' * 300}",
         "Could not find enough items to craft None",
     ]
-    _, own = play(TextCraft(), index_of("bow"), *actions)
-    assert [step.info for step in own] == [step.info for step in exact]
-    assert texts(own)[1] == "Could not find a valid recipe for minecraft:stick" and len(texts(own)[3]) < 300
+    _, plain = play(TextCraft(), index_of("bow"), *actions)
+    assert [step.info for step in plain] == [step.info for step in exact]
+    assert texts(plain)[1] == "Could not find a valid recipe for minecraft:stick" and len(texts(plain)[3]) < 300

@@ -54,8 +54,8 @@ def test_shipped_book_is_sound() -> None:
         assert re.fullmatch(r"[a-z]+( [a-z]+)*", name)  # the client strips everything else from a command
     for recipes in book.recipes.values():
         for recipe in recipes:
-            taken = [stack.name for stack in recipe.inputs]
-            assert len(set(taken)) == len(taken) and set(taken) <= names
+            inputs = [stack.name for stack in recipe.inputs]
+            assert len(set(inputs)) == len(inputs) and set(inputs) <= names
     assert all(set(members) <= names for members in book.tags.values())
     assert not set(catalogue(None).goals) - book.recipes.keys()
 
@@ -139,10 +139,10 @@ def conversations(tmp_path: Path) -> Path:
     path = tmp_path / "agenttraj" / "textcraft_train.json"
     path.parent.mkdir()
     goals = ((7, "gold nugget"), (300, "oak planks"), (7, "stick"))
-    said = [(index, ("Craft.", "OK.", START.format(goal))) for index, goal in goals]
+    texts_of = [(index, ("Craft.", "OK.", START.format(goal))) for index, goal in goals]
     entries = [
         {"item_id": f"textcraft_{index}", "conversations": [{"from": who, "value": text} for who, text in turns]}
-        for index, texts in said
+        for index, texts in texts_of
         for turns in [zip(("human", "gpt", "human"), texts, strict=True)]
     ]
     path.write_text(json.dumps(entries))

@@ -54,12 +54,12 @@ def test_oracle_solves_variants() -> None:
 
 def test_first_observations_are_frozen() -> None:
     async def digest() -> str:
-        found = hashlib.sha256()
+        digest = hashlib.sha256()
         for style in ("agentgym", "compact"):
             env = TextCraft(style)
             for index in range(474):
-                found.update((await env.reset(Task("textcraft", index))).text.encode())
-        return found.hexdigest()
+                digest.update((await env.reset(Task("textcraft", index))).text.encode())
+        return digest.hexdigest()
 
     assert asyncio.run(digest()) == FIRST_OBSERVATIONS
 
@@ -172,8 +172,8 @@ def test_variant_splits(name: str, versions: int) -> None:
 
 def test_splits_of_a_task() -> None:
     env = TextCraft()
-    found = [splits_of(env, index) for index in (0, 373, 374, 473, 1000, 900_373, 901_000, 999_373)]
-    assert found == [
+    splits_found = [splits_of(env, index) for index in (0, 373, 374, 473, 1000, 900_373, 901_000, 999_373)]
+    assert splits_found == [
         *[["train"]] * 2,
         *[["test"]] * 2,
         *[["train_variants"]] * 2,
@@ -207,15 +207,15 @@ def test_a_thought_explains_every_item_of_the_plan() -> None:
         assert others == [""] * (len(commands) - 1)
         needs, _, plan = first.partition("\nPlan: ")
         assert plan.split("; ") == commands
-        known = dict(need.split(": ") for need in needs.split("; "))
-        assert next(iter(known)) == commands[-1].split(" using ")[0].split(" ", 2)[2]
-        assert {item for item, source in known.items() if source == "get"} == {
+        sources = dict(need.split(": ") for need in needs.split("; "))
+        assert next(iter(sources)) == commands[-1].split(" using ")[0].split(" ", 2)[2]
+        assert {item for item, source in sources.items() if source == "get"} == {
             command.split(" ", 2)[2] for command in commands if command.startswith("get ")
         }
-        for item, source in known.items():
+        for item, source in sources.items():
             if item in book.tags:
-                assert source in book.tags[item] and source in known
+                assert source in book.tags[item] and source in sources
             elif source != "get":
-                assert items(source) <= known.keys()
+                assert items(source) <= sources.keys()
                 assert any(", ".join(map(str, recipe.inputs)) == source for recipe in book.recipes[item])
     assert TextCraft("compact").thoughts(Task("textcraft", 0)) == []

@@ -47,7 +47,7 @@ ACTIONS = (
 )
 
 
-def said(text: str) -> str:
+def observed(text: str) -> str:
     return f"Observation: {text}\nGive me one action."
 
 
@@ -60,8 +60,8 @@ def said(text: str) -> str:
                 "Now new trial starts.\n"
                 f"You should perform actions to accomplish the goal: {GOAL}\n"
                 "Give me one action.",
-                said("2022-07-02"),
-                said(
+                observed("2022-07-02"),
+                observed(
                     "[{'id': '2229845380', 'order': 1, 'color': 'charcoal', 'name': 'School Clubs', "
                     "'is_favorite': False}, "
                     "{'id': '2248347372', 'order': 2, 'color': 'charcoal', 'name': 'Home Repairs', "
@@ -71,8 +71,8 @@ def said(text: str) -> str:
                     "{'id': '2284151006', 'order': 4, 'color': 'charcoal', 'name': 'Fitness', 'is_favorite': False}, "
                     "{'id': '2227074198', 'order': 5, 'color': 'charcoal', 'name': 'Errands', 'is_favorite': True}]"
                 ),
-                said("ERROR | project 'Family' does not exist; get_projects gives the ids"),
-                said(
+                observed("ERROR | project 'Family' does not exist; get_projects gives the ids"),
+                observed(
                     "[{'id': '2996081561', 'order': 1, 'content': 'Collect the drama costumes', "
                     "'is_completed': False, 'priority': 1, 'due_date': '2022-06-30'}, "
                     "{'id': '2940511533', 'order': 2, 'content': 'Attend the chess club', "
@@ -80,12 +80,12 @@ def said(text: str) -> str:
                     "{'id': '2984067407', 'order': 3, 'content': 'Rehearse with the choir', "
                     "'is_completed': False, 'priority': 4, 'due_date': '2022-07-11'}]"
                 ),
-                said(
+                observed(
                     "{'message': 'Update the task successfully', 'task': {'id': '2996081561', 'order': 1, "
                     "'content': 'Collect the drama costumes', 'is_completed': False, 'priority': 1, "
                     "'due_date': '2022-07-06'}}"
                 ),
-                said("done"),
+                observed("done"),
             ],
         ),
         (
@@ -141,8 +141,8 @@ def test_splits_have_their_sizes_and_share_no_goal() -> None:
 
 def test_every_kind_of_task_occurs() -> None:
     env = Todo()
-    found = Counter(env.difficulty(Task("todo", index)) for index in few("train"))
-    assert found == {"calls 2-4": 100, "calls 5-6": 100, "calls 7-8": 100, "calls 9-12": 100}
+    counts = Counter(env.difficulty(Task("todo", index)) for index in few("train"))
+    assert counts == {"calls 2-4": 100, "calls 5-6": 100, "calls 7-8": 100, "calls 9-12": 100}
     assert all(len(kinds) <= 100 for kinds in TASKS.levels.values())
 
 

@@ -30,7 +30,7 @@ ENVS = ("weather", "movie", "academia")
 
 
 @pytest.mark.parametrize(
-    ("expected", "given", "tolerance"),
+    ("expected", "answer", "tolerance"),
     [
         (18.5, 18.5, 0),
         (18.5, "18.5 °C", 0),
@@ -55,12 +55,12 @@ ENVS = ("weather", "movie", "academia")
         (["3"], 3, 0),
     ],
 )
-def test_answers_that_are_right(expected: Any, given: Any, tolerance: float) -> None:
-    assert matches(expected, given, tolerance)
+def test_answers_that_are_right(expected: Any, answer: Any, tolerance: float) -> None:
+    assert matches(expected, answer, tolerance)
 
 
 @pytest.mark.parametrize(
-    ("expected", "given", "tolerance"),
+    ("expected", "answer", "tolerance"),
     [
         (18.5, 18.6, 0.05),
         (18.5, "about 18.5", 0),
@@ -78,8 +78,8 @@ def test_answers_that_are_right(expected: Any, given: Any, tolerance: float) -> 
         (["a"], [], 0),
     ],
 )
-def test_answers_that_are_wrong(expected: Any, given: Any, tolerance: float) -> None:
-    assert not matches(expected, given, tolerance)
+def test_answers_that_are_wrong(expected: Any, answer: Any, tolerance: float) -> None:
+    assert not matches(expected, answer, tolerance)
 
 
 SCALARS = st.one_of(st.text(max_size=12), st.booleans(), st.integers(), st.floats(allow_nan=False))
@@ -444,13 +444,13 @@ def test_both_wordings_tell_the_same_story(name: str, index: int, actions: list[
     assert [(step.reward, step.done, step.info) for step in long] == [(s.reward, s.done, s.info) for s in short]
 
 
-def garbled(rng: random.Random, tools: tuple[Tool, ...], known: list[Any]) -> str:
+def garbled(rng: random.Random, tools: tuple[Tool, ...], values: list[Any]) -> str:
     """A call of a random tool with random arguments, sometimes broken; rarely ``finish``."""
     tool = rng.choice(tools)
     if tool is FINISH and rng.random() < 0.9:
         return call("check_valid_actions")
     strange = ["", "x" * 3000, -1, 0, 10**40, 1e308, 12.5, "2020-02-30", "0001-01-01", "9999-12-31", None, True, [], {}]
-    arguments = {each: rng.choice(known if rng.random() < 0.7 else strange) for each in tool.parameters}
+    arguments = {each: rng.choice(values if rng.random() < 0.7 else strange) for each in tool.parameters}
     if rng.random() < 0.1:
         arguments["more"] = 1
     text = call(tool.name, **arguments)
@@ -463,16 +463,16 @@ def test_random_walks_do_no_harm(name: str) -> None:
         rng = random.Random(name)
         counts: Counter[bool] = Counter()
         env = make(name)
-        known: list[Any] = []
+        values: list[Any] = []
         for task in few(env, "test"):
-            known += [
+            values += [
                 value for command in env.oracle(task) for value in json.loads(command.partition("Input: ")[2]).values()
             ]
         while counts.total() < swept(4_000):
             await env.reset(Task(name, rng.choice(RANGES["test"])))
             total = 0.0
             for _ in range(40):
-                step = await env.step(garbled(rng, env.spec.tools, known))
+                step = await env.step(garbled(rng, env.spec.tools, values))
                 counts[step.info["invalid"]] += 1
                 total += step.reward
                 assert len(step.observation.text) <= LIMIT + 100
@@ -492,8 +492,8 @@ def test_the_checker_passes(name: str, style: Style) -> None:
 
 
 @pytest.mark.parametrize(
-    "given", ["[{[1]: 2}]", "[{{}}]", "[" * 5000, "[" + "9" * 5000 + "]", "[0x" + "f" * 3600 + "]"]
+    "answer", ["[{[1]: 2}]", "[{{}}]", "[" * 5000, "[" + "9" * 5000 + "]", "[0x" + "f" * 3600 + "]"]
 )
-def test_no_answer_breaks_the_comparison(given: str) -> None:
+def test_no_answer_breaks_the_comparison(answer: str) -> None:
     for expected in ([1, 2], 1, "one", True):
-        assert not matches(expected, given)
+        assert not matches(expected, answer)

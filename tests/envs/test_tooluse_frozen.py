@@ -94,12 +94,12 @@ async def lines_of_session(env: TextEnv, task: Task, commands: list[str]) -> lis
 
 def garbled(env: TextEnv, plan: list[str], rng: random.Random) -> list[str]:
     """Calls with arguments of the plan's, or strange ones; some cannot be read."""
-    known = [value for command in plan for value in json.loads(command.partition("Input: ")[2]).values()]
+    values = [value for command in plan for value in json.loads(command.partition("Input: ")[2]).values()]
     strange = ["", "x" * 300, -1, 0, 3, "A1", "B3", "=SUM(A1:C3)", 12.5, "2020-02-30", "9999-12-31", None, True, []]
     commands = []
     for _ in range(30):
         tool = rng.choice(env.spec.tools[:-1])
-        arguments = {each: rng.choice(known if rng.random() < 0.8 else strange) for each in tool.parameters}
+        arguments = {each: rng.choice(values if rng.random() < 0.8 else strange) for each in tool.parameters}
         for each in tool.optional:
             if rng.random() < 0.5:
                 del arguments[each]
@@ -109,10 +109,10 @@ def garbled(env: TextEnv, plan: list[str], rng: random.Random) -> list[str]:
 
 
 def digest(lines: Iterator[str]) -> str:
-    found = hashlib.sha256()
+    sha = hashlib.sha256()
     for line in lines:
-        found.update(line.encode() + b"\n")
-    return found.hexdigest()[:16]
+        sha.update(line.encode() + b"\n")
+    return sha.hexdigest()[:16]
 
 
 @pytest.mark.parametrize("name", FROZEN)
@@ -124,8 +124,8 @@ def test_specification_is_frozen(name: str) -> None:
 @pytest.mark.parametrize("name", FROZEN)
 def test_tasks_are_frozen(name: str) -> None:
     envs = [make(name, style=style) for style in STYLES]
-    found = {"spec": FROZEN[name]["spec"]}
-    for split, every in EVERY.items():
-        tasks = [Task(name, index) for index in envs[0].spec.splits[split][::every]]
-        found[split] = digest(line for i, task in enumerate(tasks) for line in lines_of_task(envs, task, i % 7 == 0))
-    assert found == FROZEN[name]
+    digests = {"spec": FROZEN[name]["spec"]}
+    for split, stride in EVERY.items():
+        tasks = [Task(name, index) for index in envs[0].spec.splits[split][::stride]]
+        digests[split] = digest(line for i, task in enumerate(tasks) for line in lines_of_task(envs, task, i % 7 == 0))
+    assert digests == FROZEN[name]

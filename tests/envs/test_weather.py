@@ -91,9 +91,9 @@ def test_days_on_the_wrong_side(name: str, arguments: dict[str, str], message: s
 def test_places() -> None:
     assert use("get_elevation", **OSLO) == {"elevation": [23.0]}
     assert use("get_distance", latitude1=0, longitude1=0, latitude2=0, longitude2=90) == pytest.approx(10007.543)
-    found = use("get_latitude_longitude", name=" cordoba")
-    assert isinstance(found, dict)
-    assert [place["country_code"] for place in found["results"]] == ["AR", "ES"]
+    places = use("get_latitude_longitude", name=" cordoba")
+    assert isinstance(places, dict)
+    assert [place["country_code"] for place in places["results"]] == ["AR", "ES"]
     with pytest.raises(Refused, match="no place is called 'Atlantis'"):
         use("get_latitude_longitude", name="Atlantis")
 

@@ -34,8 +34,8 @@ URLS = {"reddit": "http://127.0.0.1:9999", "shopping": "http://127.0.0.1:7770"}
 
 def entry(types: tuple[str, ...] = ("string_match",), answers: Any = None, **rules: Any) -> dict[str, Any]:
     """An entry of WebArena's files."""
-    given = {"eval_types": list(types), "reference_answers": answers, "reference_url": "", "program_html": []}
-    return {**BASE, "eval": {**given, **rules}}
+    rules_of_entry = {"eval_types": list(types), "reference_answers": answers, "reference_url": "", "program_html": []}
+    return {**BASE, "eval": {**rules_of_entry, **rules}}
 
 
 class Left:
@@ -48,8 +48,8 @@ class Left:
         self.url = url
 
     async def evaluate(self, script: str, argument: Any = None) -> Any:
-        found = [value for (url, part), value in self._values.items() if url == self.url and part in script]
-        return found[0] if found else ""
+        values = [value for (url, part), value in self._values.items() if url == self.url and part in script]
+        return values[0] if values else ""
 
 
 # ------------------------------------------------------------------------------------------------------------- tasks
@@ -80,10 +80,14 @@ def test_the_tasks_need_every_evaluator() -> None:
 
 
 def test_the_tasks_have_the_format_of_the_files() -> None:
-    found = tasks.entry(11)
-    assert found["start_url"] == "__GITLAB__" and found["require_login"] and found["intent_template"].count("{{") == 2
-    assert read(found, {"gitlab": "http://tracker.test"}, "here") == tasks.problem(11).config
-    assert json.loads(json.dumps(found)) == found
+    entry_of_task = tasks.entry(11)
+    assert (
+        entry_of_task["start_url"] == "__GITLAB__"
+        and entry_of_task["require_login"]
+        and entry_of_task["intent_template"].count("{{") == 2
+    )
+    assert read(entry_of_task, {"gitlab": "http://tracker.test"}, "here") == tasks.problem(11).config
+    assert json.loads(json.dumps(entry_of_task)) == entry_of_task
 
 
 def test_without_a_judge_its_split_is_refused() -> None:
@@ -96,12 +100,12 @@ def test_without_a_judge_its_split_is_refused() -> None:
 def test_without_a_browser_there_are_tasks_and_servers() -> None:
     program = "import sys; sys.modules['playwright'] = None; from agentgym_rl.envs import make, Task; "
     program += "print(make('webarena').goal(Task('webarena', 0)))"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert done.stdout.startswith("What does the Hollin Basic Camp Stove cost?")
+    process = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert process.stdout.startswith("What does the Hollin Basic Camp Stove cost?")
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         ({"judge_url": "http://127.0.0.1:1"}, "judge_url and judge_model go together"),
         ({"judge_url": "ftp://x", "judge_model": "m"}, "judge_url 'ftp://x' is not an address"),
@@ -113,8 +117,8 @@ def test_without_a_browser_there_are_tasks_and_servers() -> None:
         ({"tasks": "/nowhere.json"}, "tasks=/nowhere.json does not exist"),
     ],
 )
-def test_wrong_options_are_named(options: dict[str, str], said: str) -> None:
-    with pytest.raises(ValueError, match=said):
+def test_wrong_options_are_named(options: dict[str, str], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
         make("webarena", **options)
 
 
@@ -165,7 +169,7 @@ def test_logins_come_from_a_folder(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("wrong", "said"),
+    ("wrong", "message"),
     [
         ({"eval": None}, "entry 0: it is no task of WebArena's"),
         (entry(types=()), "eval_types is empty"),
@@ -177,8 +181,8 @@ def test_logins_come_from_a_folder(tmp_path: Path) -> None:
         (entry(answers={"exact_match": "a"}) | {"start_url": "__MAP__"}, "no task can be played; task 7: its site map"),
     ],
 )  # fmt: skip
-def test_faults_of_files_are_named(wrong: dict[str, Any], said: str, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=said):
+def test_faults_of_files_are_named(wrong: dict[str, Any], message: str, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=message):
         Files(write(tmp_path / "a.json", {**BASE, **wrong}), URLS, None, False)
 
 
@@ -226,7 +230,7 @@ def test_answers_by_hand(answers: dict[str, Any], answer: str, right: bool) -> N
 
 
 @pytest.mark.parametrize(
-    ("wanted", "url", "right"),
+    ("expected", "url", "right"),
     [
         ("http://a.test/f/books", "http://a.test/f/books/", True),
         ("http://a.test/f/books", "http://a.test/f/books/12?sort=new", True),
@@ -238,8 +242,8 @@ def test_answers_by_hand(answers: dict[str, Any], answer: str, right: bool) -> N
         ("http://a.test/s?q=red |OR| http://a.test/s?q=blue", "http://a.test/s?q=blue", True),
     ],
 )
-def test_addresses_by_hand(wanted: str, url: str, right: bool) -> None:
-    assert url_matches(wanted, url) is right
+def test_addresses_by_hand(expected: str, url: str, right: bool) -> None:
+    assert url_matches(expected, url) is right
 
 
 def test_contents_by_hand() -> None:
@@ -258,8 +262,8 @@ def test_contents_by_hand() -> None:
     ]  # fmt: skip
 
     def score(*targets: dict[str, Any], types: tuple[str, ...] = ("program_html",), answer: str = "") -> bool:
-        given = entry(types, {"exact_match": "yes"}, program_html=list(targets), reference_url="__REDDIT__/f/books")
-        return asyncio.run(solved(read(given, URLS, "here"), answer, Left(f"{post}#comment", values), None, None))
+        task = entry(types, {"exact_match": "yes"}, program_html=list(targets), reference_url="__REDDIT__/f/books")
+        return asyncio.run(solved(read(task, URLS, "here"), answer, Left(f"{post}#comment", values), None, None))
 
     assert score(*html)
     assert not score(*html, html[0]), "the page has been left since"
@@ -267,8 +271,8 @@ def test_contents_by_hand() -> None:
     assert not score({**html[1], "required_contents": {"must_include": ["one", "four"]}})
     assert not score({**html[0], "locator": "document.querySelector('h2').outerText"})
     assert not score({**html[1], "url": "func:reddit_get_post_url('chrome-error://chromewebdata/')"}), "left the forum"
-    every = ("string_match", "url_match", "program_html")
-    assert score(*html, types=every, answer="Yes") and not score(*html, types=every, answer="No")
+    all_types = ("string_match", "url_match", "program_html")
+    assert score(*html, types=all_types, answer="Yes") and not score(*html, types=all_types, answer="No")
     assert post_url("http://a.test/f/b/3/title") == "http://a.test/f/b/3/"
     assert post_url("http://a.test/user/3/title") == "http://a.test/user/3/title"
     assert includes("", "anything")
@@ -277,35 +281,35 @@ def test_contents_by_hand() -> None:
 @contextmanager
 def model(*says: Any) -> Iterator[tuple[str, list[Any]]]:
     """A judge on loopback that answers with these contents or statuses; its address, and what it was asked."""
-    left, asked = list(says), []
+    left, requests = list(says), []
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            asked.append((self.path, self.headers.get("Authorization"), body))
-            said = left.pop(0)
-            self.send_response(said if isinstance(said, int) else 200)
+            requests.append((self.path, self.headers.get("Authorization"), body))
+            answer = left.pop(0)
+            self.send_response(answer if isinstance(answer, int) else 200)
             self.end_headers()
-            self.wfile.write(json.dumps({"choices": [{"message": {"content": said}}]}).encode())
+            self.wfile.write(json.dumps({"choices": [{"message": {"content": answer}}]}).encode())
 
         def log_message(self, *words: object) -> None:
             return None
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}", asked
+        yield f"http://127.0.0.1:{server.server_port}", requests
         server.shutdown()
 
 
 def test_a_judge_compares_answers() -> None:
     config = read(entry(answers={"fuzzy_match": ["a tower", "a lake"]}), URLS, "here")
     undoable = read(entry(answers={"fuzzy_match": "N/A"}, string_note="there is no such book"), URLS, "here")
-    with model("Correct.", "CORRECT", "correct", "partial", "no: INCORRECT", "SAME", "is DIFFERENT") as (url, asked):
+    with model("Correct.", "CORRECT", "correct", "partial", "no: INCORRECT", "SAME", "is DIFFERENT") as (url, requests):
         judge = OpenAIJudge(url, "some-model", "secret")
         verdicts = [asyncio.run(answer_matches(config, "Tower and lake", judge)) for _ in range(3)]
         reasons = [asyncio.run(answer_matches(undoable, "no book", judge)) for _ in range(2)]
     assert verdicts == [True, False, False] and reasons == [True, False]
-    path, token, body = asked[0]
+    path, token, body = requests[0]
     assert (path, token, body["model"], body["temperature"]) == (
         "/v1/chat/completions",
         "Bearer secret",
@@ -313,20 +317,20 @@ def test_a_judge_compares_answers() -> None:
         0,
     )
     assert all(part in body["messages"][0]["content"] for part in ("How many?", "a tower", "tower and lake"))
-    assert "there is no such book" in asked[-1][2]["messages"][0]["content"]
+    assert "there is no such book" in requests[-1][2]["messages"][0]["content"]
 
 
 def test_the_token_comes_from_a_variable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JUDGE_TOKEN", "hush")
-    with model("correct") as (url, asked):
+    with model("correct") as (url, requests):
         judge = WebArena(judge_url=url, judge_model="m", judge_token_env="JUDGE_TOKEN")._judge
         assert judge is not None and asyncio.run(judge.agrees("q", "a", "b"))
-    assert asked[0][1] == "Bearer hush"
+    assert requests[0][1] == "Bearer hush"
 
 
 def test_a_judge_may_answer_in_parts_and_with_its_thinking() -> None:
-    said = [{"type": "text", "text": "Incorrect."}, {"type": "thinking", "thinking": "or is it CORRECT"}]
-    with model(said) as (url, _):
+    content = [{"type": "text", "text": "Incorrect."}, {"type": "thinking", "thinking": "or is it CORRECT"}]
+    with model(content) as (url, _):
         assert not asyncio.run(OpenAIJudge(url, "m").agrees("q", "a", "b"))
 
 
@@ -353,11 +357,11 @@ USERS = {"shopping": "mia", "reddit": "mia", "gitlab": "noa"}
 def ask(visit: Visit, site: str, path: str, **form: str) -> tuple[int, str]:
     """Status and text of a page; with a form, of the one that it leads to."""
     method = "POST" if form else "GET"
-    found = visit.serve(Asked(method, SITES[site].url + path, urlencode(form).encode()))
-    assert found is not None
-    if "Refresh" in found.headers:
-        return ask(visit, site, found.headers["Refresh"].removeprefix(f"0; url={SITES[site].url}"))
-    return found.status, found.body.decode()
+    response = visit.serve(Asked(method, SITES[site].url + path, urlencode(form).encode()))
+    assert response is not None
+    if "Refresh" in response.headers:
+        return ask(visit, site, response.headers["Refresh"].removeprefix(f"0; url={SITES[site].url}"))
+    return response.status, response.body.decode()
 
 
 def test_what_a_visitor_does_stays_with_the_visitor() -> None:
@@ -432,9 +436,9 @@ VISIT = Visit(USERS)
 def test_no_request_breaks_a_site(site: str, method: str, path: str, form: dict[str, str]) -> None:
     sent = urlencode(form, errors="replace")
     url = SITES[site].url + path + (f"?{sent}" if method == "GET" else "")
-    found = VISIT.serve(Asked(method, url.encode(errors="replace").decode(), sent.encode()))
-    assert found is not None and found.status in (200, 400, 403, 404)
-    assert found.headers["Content-Security-Policy"].startswith("default-src 'none'")
+    response = VISIT.serve(Asked(method, url.encode(errors="replace").decode(), sent.encode()))
+    assert response is not None and response.status in (200, 400, 403, 404)
+    assert response.headers["Content-Security-Policy"].startswith("default-src 'none'")
 
 
 def test_what_is_no_page_of_the_sites_is_refused() -> None:
