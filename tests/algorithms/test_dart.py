@@ -167,7 +167,7 @@ def test_the_newest_successes_are_kept():
     pool = Pool(PoolConfig(size=2))
     for step in range(4):
         pool.take(group_of(1.0)[0], step, [PerToken([-1.0])])
-    assert [kept.step for kept in pool.kept["corridor_0"]] == [2, 3]
+    assert [entry.step for entry in pool.kept["corridor_0"]] == [2, 3]
 
 
 def test_demonstrations_stand_in_after_own_successes():
@@ -325,8 +325,8 @@ def test_turns_that_do_not_count_are_no_observations():
 
 @given(st.lists(st.floats(0, 9), min_size=1, max_size=30), st.floats(0.01, 1))
 def test_at_least_the_share_is_kept(values, keep):
-    kept = sum(value >= threshold(values, keep) for value in values)
-    assert kept >= keep * len(values) - 1e-6
+    count = sum(value >= threshold(values, keep) for value in values)
+    assert count >= keep * len(values) - 1e-6
 
 
 def test_turns_that_do_not_count_leave_the_mask():

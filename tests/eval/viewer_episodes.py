@@ -18,7 +18,7 @@ HOSTILE = (
 
 def made(number=0, env="counter", ending=Ending.TERMINATED, success=True, step=0, turns=2, text="one", **fields):
     """An episode with tokens and times."""
-    said = [
+    all_turns = [
         Turn(
             response=f"Thought:\nbecause {text}\n\nAction:\nsay {place}", action=f"say {place}", observation=text,
             reward=float(success and place == turns - 1), invalid=place == 0 and turns > 1,
@@ -30,11 +30,11 @@ def made(number=0, env="counter", ending=Ending.TERMINATED, success=True, step=0
         for place in range(turns)
     ]  # fmt: skip
     messages = [{"role": "system", "content": f"Rules: {text}"}, {"role": "user", "content": f"Start: {text}"}]
-    for turn in said:
+    for turn in all_turns:
         messages += [{"role": "assistant", "content": turn.response}, {"role": "user", "content": turn.observation}]
     everything = {
         "env": env, "item_id": f"{env}_{number}", "ending": ending, "reward": float(success), "success": success,
-        "max_turns": 5, "model_step": step, "messages": messages[:-1] if said else messages, "turns": said,
+        "max_turns": 5, "model_step": step, "messages": messages[:-1] if all_turns else messages, "turns": all_turns,
         "prompt_tokens": 30, "response_tokens": 20 * turns - 14 if turns else 0, "began": 1.7e9, "reset_s": 0.2,
         "tags": {"split": "train"}, "advantages": [0.5 - place for place in range(turns)],
     }  # fmt: skip
