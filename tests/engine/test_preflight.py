@@ -181,8 +181,8 @@ def test_a_folder_that_is_no_model(tmp_path):
 def test_a_model_to_fetch_needs_its_packages_first(tmp_path, monkeypatch):
     monkeypatch.setenv("AGENTGYM_RL_CACHE", str(tmp_path / "cache"))
     monkeypatch.setitem(sys.modules, "gguf", None)
-    said = refused("train", "experiment=counter", "model=smollm2_135m")
-    assert "model smollm2_135m needs the package 'gguf'; install it with: pip install 'agentgym-rl[smollm2]'" in said
+    message = refused("train", "experiment=counter", "model=smollm2_135m")
+    assert "model smollm2_135m needs the package 'gguf'; install it with: pip install 'agentgym-rl[smollm2]'" in message
     shown = CliRunner().invoke(app, ["train", "experiment=counter", "model=smollm2_135m", "--show"])
     assert shown.exit_code == 0 and "path: smollm2_135m" in shown.output
     assert not (tmp_path / "cache").exists(), "nothing is fetched to show a recipe"
@@ -227,10 +227,10 @@ class Words:
 
 
 def measured(config, words):
-    said = []
+    messages = []
     run = Resolved(config)
     context.check_panels(run, words, lambda *_: None)
-    return context.too_long(run, words, lambda *_: None, said.append), said
+    return context.too_long(run, words, lambda *_: None, messages.append), messages
 
 
 def test_every_first_observation_is_measured():
@@ -240,10 +240,10 @@ def test_every_first_observation_is_measured():
     assert measured(config, Words()) == ([], [])
     third = [f"counter_{index}" for index in range(40) if index % 3 == 2]
     config.envs["counter"].panels["test"] = PanelConfig(split="test", difficulty=["length 1", "length 2"])
-    left_out, (said,) = measured(config, Words("to 3"))
+    left_out, (message,) = measured(config, Words("to 3"))
     assert sorted(left_out) == sorted(third)
-    assert "counter: training: instruction and first observation of 13 of 40 tasks (counter_" in said
-    assert "take up to 7 tokens, more than model.prompt_tokens=5; raise it" in said and "left out" in said
+    assert "counter: training: instruction and first observation of 13 of 40 tasks (counter_" in message
+    assert "take up to 7 tokens, more than model.prompt_tokens=5; raise it" in message and "left out" in message
     config.envs["counter"].panels["test"] = PanelConfig(split="test", n=10)
     with pytest.raises(ContextTooSmall, match=r"counter: panel test: .* 3 of 10 tasks \(counter_41, counter_44, count"):
         measured(config, Words("to 3"))
@@ -257,8 +257,8 @@ def test_of_a_large_pool_a_draw_is_measured(monkeypatch):
     monkeypatch.setattr(context, "MEASURED", 20)
     config.envs["counter"].panels.clear()
     config.model.prompt_tokens = 5
-    left_out, (said,) = measured(config, Words("to 1"))
-    assert 0 < len(left_out) < 20 and "of 20 tasks" in said
+    left_out, (message,) = measured(config, Words("to 1"))
+    assert 0 < len(left_out) < 20 and "of 20 tasks" in message
     assert measured(config, Words("to 1"))[0] == left_out
 
 

@@ -22,7 +22,7 @@ RUN = ("experiment=smoke", "algorithm=grpo")
 
 
 @pytest.mark.parametrize(
-    ("facts", "found"),
+    ("facts", "expected"),
     [
         ("processor : 0\nflags\t\t: fpu avx512f avx512_bf16\n\nprocessor : 1\nflags : amx_bf16 fpu\n", True),
         ("processor : 0\nflags : fpu avx512_bf16\n\nprocessor : 1\nflags : fpu avx512f\n", False),
@@ -32,11 +32,11 @@ RUN = ("experiment=smoke", "algorithm=grpo")
         (None, False),
     ],
 )
-def test_what_linux_says_of_a_processor(tmp_path: Path, facts: str | None, found: bool) -> None:
+def test_what_linux_says_of_a_processor(tmp_path: Path, facts: str | None, expected: bool) -> None:
     file = tmp_path / "cpuinfo"
     if facts is not None:
         file.write_text(facts)
-    assert has_bfloat16(file) is found
+    assert has_bfloat16(file) is expected
 
 
 @pytest.fixture(params=[True, False], ids=["with", "without"])
@@ -78,8 +78,8 @@ def test_float32_is_the_default(processor: bool) -> None:
 
 
 def test_weights_cloned_in_another_type_are_others(processor: bool) -> None:
-    asked, usual = (digest(load([*RUN, *given]), cloned=True) for given in (["engine.dtype=auto"], []))
-    assert (asked != usual) == processor
+    chosen, usual = (digest(load([*RUN, *overrides]), cloned=True) for overrides in (["engine.dtype=auto"], []))
+    assert (chosen != usual) == processor
 
 
 def test_bfloat16_is_refused_where_it_would_be_slow(processor: bool) -> None:

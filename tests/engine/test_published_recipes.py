@@ -136,8 +136,8 @@ def test_early_experience():
         assert env.split == env.demonstrations_file == f"AgentGym/AgentTraj-L:{name}_train.json"
         assert (env.max_turns, env.panels["test"].split) == (max_turns, f"AgentGym/AgentEval:{name}_test.json")
     assert list(config.envs) == ["webshop", "alfworld", "sciworld"]
-    own = load(["experiment=early_experience_7b", "algorithm=bc", "cloning.epochs=2"]).cloning
-    assert own == CloningConfig(epochs=2, lr=1e-5, mini_batch_trajectories=16), "as many updates"
+    cloning = load(["experiment=early_experience_7b", "algorithm=bc", "cloning.epochs=2"]).cloning
+    assert cloning == CloningConfig(epochs=2, lr=1e-5, mini_batch_trajectories=16), "as many updates"
 
 
 class VerlAgent(NamedTuple):
@@ -243,12 +243,12 @@ def test_the_page_has_the_settings_of_their_evaluation(name):
     """max_rounds, data.max_prompt_length and data.max_response_length of AgentGym-RL's examples/eval/<env>_eval.sh,
     which load global_step_150 and sample once at temperature 1."""
     protocol, env = PROTOCOLS[name], name.partition("_")[0]
-    own = dict(protocol.evaluation)
+    evaluation = dict(protocol.evaluation)
     page = (Path(__file__).parents[2] / "docs" / "reproduce.md").read_text()
     title = {"textcraft": "TextCraft", "babyai": "BabyAI", "sciworld": "SciWorld", "searchqa": "SearchQA"}
     (row,) = [line for line in page.splitlines() if line.startswith(f"| {title.get(env, 'WebArena')} | ")]
-    assert f"| {own['max_turns']}, {own['prompt_tokens']} + {own['response_tokens']} |" in row
-    assert (protocol.checkpoint, own["temperature"], own.get("samples", 1)) == (150, 1.0, 1)
+    assert f"| {evaluation['max_turns']}, {evaluation['prompt_tokens']} + {evaluation['response_tokens']} |" in row
+    assert (protocol.checkpoint, evaluation["temperature"], evaluation.get("samples", 1)) == (150, 1.0, 1)
     config = load(find(f"{name}_stepwise").overrides)
     assert config.model.path == "Qwen/Qwen2.5-7B-Instruct"
     assert config.run.keep_checkpoints is None and protocol.checkpoint % config.run.save_every == 0

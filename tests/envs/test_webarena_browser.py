@@ -80,15 +80,15 @@ def test_it_keeps_the_contract() -> None:
 
 
 def test_an_episode_is_the_same_everywhere(env: WebArena) -> None:
-    asked = task("order status")
+    order = task("order status")
     trail = asyncio.run(
-        walk(env, asked, follow(["qwzx", "click [4]", "goto homepage.com", "goto example.com", "go_back"]))
+        walk(env, order, follow(["qwzx", "click [4]", "goto homepage.com", "goto example.com", "go_back"]))
     )
     assert trail.first.text.splitlines()[:6] == [
         "OBSERVATION:", "Tab 0 (current): Home", "", "[1] RootWebArea 'Home' focused: True", "\t[2] link 'Home'",
         "\t[3] link 'Cart'",
     ]  # fmt: skip
-    intent = tasks.problem(asked.index).config.intent
+    intent = tasks.problem(order.index).config.intent
     assert trail.first.text.endswith(f"URL: http://shop.test/\nOBJECTIVE: {intent}\nPREVIOUS ACTION: None")
     assert trail.first.actions is not None and {"click [4]", "stop [N/A]"} < set(trail.first.actions)
     bad, orders, home, refused, back = (step.observation.text for step in trail.steps)
@@ -165,7 +165,7 @@ def test_no_action_does_harm(actions: list[str], index: int) -> None:
 def test_a_fault_of_a_site_is_no_score(env: WebArena, monkeypatch: pytest.MonkeyPatch) -> None:
     async def fail() -> None:
         await env.reset(task("price"))
-        monkeypatch.setattr(Visit, "_answer", lambda *given: 1 / 0)
+        monkeypatch.setattr(Visit, "_answer", lambda *arguments: 1 / 0)
         with pytest.raises((EnvFault, EnvUnavailable)):
             await env.step("click [4]")
             await env.step("click [4]")
@@ -194,14 +194,14 @@ def _handler(visit: Visit, url: str) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-            found = visit.serve(Asked(self.command, url + self.path, body))
-            assert found is not None
-            self.send_response(303 if "Refresh" in found.headers else found.status)
-            if "Refresh" in found.headers:
-                self.send_header("Location", found.headers["Refresh"].removeprefix(f"0; url={url}"))
-            self.send_header("Content-Type", found.content_type)
+            response = visit.serve(Asked(self.command, url + self.path, body))
+            assert response is not None
+            self.send_response(303 if "Refresh" in response.headers else response.status)
+            if "Refresh" in response.headers:
+                self.send_header("Location", response.headers["Refresh"].removeprefix(f"0; url={url}"))
+            self.send_header("Content-Type", response.content_type)
             self.end_headers()
-            self.wfile.write(found.body)
+            self.wfile.write(response.body)
 
         do_POST = do_GET
 
@@ -218,33 +218,33 @@ def test_official_tasks_on_official_sites(tmp_path: Path) -> None:
     path.write_text(json.dumps([tasks.entry(index) for index in chosen]))
 
     async def play(sites: dict[str, str]) -> list[float]:
-        env, found = WebArena(tasks=str(path), sites=sites), []
+        env, rewards = WebArena(tasks=str(path), sites=sites), []
         for index in chosen:
             plan = WebArena().oracle(Task("webarena", index))
             for name, site in SITES.items():
                 plan = [action.replace(site.url, sites[name]) for action in plan]
-            found.append((await walk(env, Task("webarena", index), follow(plan))).reward)
+            rewards.append((await walk(env, Task("webarena", index), follow(plan))).reward)
         away = await walk(env, Task("webarena", chosen[0]), follow(["goto http://shop.test/", "stop [no]"]))
         assert away.steps[0].info["invalid"] and away.reward == 0
         await env.close()
-        return found
+        return rewards
 
     with served({"shopping": "mia", "reddit": "mia", "gitlab": "mia"}) as sites:
         assert asyncio.run(play(sites)) == [1.0] * len(chosen)
 
 
 def test_pages_reach_further_hosts_where_they_are_given(tmp_path: Path) -> None:
-    path, asked = tmp_path / "test.json", task("price")
-    path.write_text(json.dumps([tasks.entry(asked.index)]))
+    path, price = tmp_path / "test.json", task("price")
+    path.write_text(json.dumps([tasks.entry(price.index)]))
     script = "url => fetch(url, {mode: 'no-cors'}).then(() => 'here', () => 'refused')"
 
     async def reach(**options: str) -> tuple[str, bool]:
         env = WebArena(tasks=str(path), sites={"shopping": sites["shopping"]}, **options)
         try:
-            await env.reset(asked)
+            await env.reset(price)
             assert env.session is not None
-            found = str(await CHROMIUM.call(env.session.evaluate(script, sites["reddit"])))
-            return found, bool((await env.step(f"goto {sites['reddit']}")).info["invalid"])
+            text = str(await CHROMIUM.call(env.session.evaluate(script, sites["reddit"])))
+            return text, bool((await env.step(f"goto {sites['reddit']}")).info["invalid"])
         finally:
             await env.close()
 

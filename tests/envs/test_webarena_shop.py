@@ -53,8 +53,8 @@ class Magento:
 
     def answer(self, path: str, query: dict[str, list[str]], body: bytes, token: str | None) -> Any:
         if path == TOKENS:
-            given = json.loads(body)
-            return TOKEN if given == {"username": "admin", "password": self.password} else 401
+            credentials = json.loads(body)
+            return TOKEN if credentials == {"username": "admin", "password": self.password} else 401
         if path.startswith("/sales/order/view/order_id/"):
             return f"<div class='order-details-items ordered'>SKU of {path}</div>".encode()
         if not path.startswith("/rest/"):
@@ -81,18 +81,18 @@ def magento(**held: Any) -> Iterator[Magento]:
             path = unquote(parts.path)
             shop.asked.append(path)
             body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-            said = shop.instead.get(path)
-            if said is HANG:
+            answer = shop.instead.get(path)
+            if answer is HANG:
                 shop.ended.wait(20)
                 return
-            if said is None:
-                said = shop.answer(path, parse_qs(parts.query), body, self.headers.get("Authorization"))
-            self.send_response(said if isinstance(said, int) else 200)
-            if said == 302:
+            if answer is None:
+                answer = shop.answer(path, parse_qs(parts.query), body, self.headers.get("Authorization"))
+            self.send_response(answer if isinstance(answer, int) else 200)
+            if answer == 302:
                 self.send_header("Location", f"{shop.url}/elsewhere")
             self.send_header("Content-Type", "text/html")
             self.end_headers()
-            self.wfile.write(said if isinstance(said, bytes) else json.dumps(said).encode())
+            self.wfile.write(answer if isinstance(answer, bytes) else json.dumps(answer).encode())
 
         do_POST = do_GET
 
@@ -126,8 +126,8 @@ def test_nothing_was_ordered_or_reviewed() -> None:
 
 def test_the_administrators_name_and_password_are_sent() -> None:
     with magento(password="other") as shop:
-        said = r"the shop refuses its administrator 'admin' \(.*/token answered 401\): give shop_admin"
-        with pytest.raises(ProtocolError, match=said):
+        message = r"the shop refuses its administrator 'admin' \(.*/token answered 401\): give shop_admin"
+        with pytest.raises(ProtocolError, match=message):
             value(shop, LATEST)
         with pytest.raises(ProtocolError, match="its administrator 'root'"):
             value(shop, LATEST, name="root", password="other")
@@ -232,14 +232,14 @@ def test_they_need_the_address_of_the_shop(tmp_path: Path) -> None:
 @pytest.mark.timeout(300)
 def test_a_task_in_the_browser(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The options reach the shop, and the order's page is opened; a shop that hangs is no score."""
-    path, asked = tmp_path / "test.json", Task("webarena", 436)
+    path, order = tmp_path / "test.json", Task("webarena", 436)
     path.write_text(json.dumps([entry((*ORDERED, "SKU of /sales/order/view/order_id/191/"))]))
     monkeypatch.setenv("SHOP_PASSWORD", "secret")
 
     async def end(**options: str) -> float:
         env = WebArena(tasks=str(path), sites=f"shopping={shop.url}", **options)
         try:
-            assert "Shop" in (await env.reset(asked)).text
+            assert "Shop" in (await env.reset(order)).text
             return (await env.step("stop []")).reward
         finally:
             await env.close()

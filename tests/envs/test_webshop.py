@@ -125,7 +125,7 @@ def test_a_title_without_nouns():
 
 
 @pytest.mark.parametrize(
-    ("bought", "wanted", "low", "high"),
+    ("bought", "expected", "low", "high"),
     [
         (
             "PEAK High Top Mens Basketball Shoes Lou Williams Streetball Master Breathable Non Slip Outdoor Sneakers",
@@ -150,9 +150,9 @@ def test_a_title_without_nouns():
         ),
     ],
 )
-def test_titles_fall_into_the_classes_that_spacy_gives(bought, wanted, low, high):
+def test_titles_fall_into_the_classes_that_spacy_gives(bought, expected, low, high):
     """The titles of WebShop's own tests, whose scores there are 0.33, 0.3, 0.15 and less than 0.05."""
-    assert low < title_score(bought, wanted) <= high
+    assert low < title_score(bought, expected) <= high
 
 
 def test_price_limits_are_drawn_from_the_next_four_tens():
@@ -271,8 +271,8 @@ def test_buttons_go_before_options_of_the_same_name():
 
 @given(st.text(alphabet="abB[]\n ", max_size=30))
 def test_actions_are_read_as_webshop_reads_them(action):
-    found = re.match(r"(.+)\[(.+)\]", action)
-    assert parse(action) == ((found[1], found[2].lower()) if found else ("", ""))
+    matched = re.match(r"(.+)\[(.+)\]", action)
+    assert parse(action) == ((matched[1], matched[2].lower()) if matched else ("", ""))
 
 
 def test_searches_rank_by_stems_without_common_words():

@@ -44,8 +44,8 @@ def test_every_goal_can_be_reached():
 
 def test_splits_share_no_product_and_no_instruction():
     assert {split: len(goals) for split, goals in GOALS.items()} == {"train": 3930, "validation": 200, "test": 200}
-    for told in (lambda goal: goal.product.asin, lambda goal: goal.instruction):
-        parts = [{told(goal) for goal in goals} for goals in GOALS.values()]
+    for of in (lambda goal: goal.product.asin, lambda goal: goal.instruction):
+        parts = [{of(goal) for goal in goals} for goals in GOALS.values()]
         assert len(set().union(*parts)) == sum(map(len, parts))
 
 
@@ -78,8 +78,8 @@ def test_a_server_needs_none_of_the_packages():
         "import sys; sys.modules['Stemmer'] = None; from agentgym_rl.envs import Task, make; env = make('webshop'); "
         "print(len(env.spec.splits['train'])); env.goal(Task('webshop', 0))"
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
-    assert done.stdout == "3930\n" and "pip install 'agentgym-rl[webshop]'" in done.stderr
+    process = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert process.stdout == "3930\n" and "pip install 'agentgym-rl[webshop]'" in process.stderr
 
 
 # -------------------------------------------------------------------------------------------------- WebShop's own files
@@ -198,8 +198,8 @@ def test_verl_agents_goals_and_reward(files):
         await shop.reset(Task("webshop", 0))
         return [await shop.step(action) for action in actions][-1].reward
 
-    asked, oracle = make("webshop"), make("webshop").oracle(Task("webshop", 0))
-    asyncio.run(asked.reset(Task("webshop", 0)))
+    shop, oracle = make("webshop"), make("webshop").oracle(Task("webshop", 0))
+    asyncio.run(shop.reset(Task("webshop", 0)))
     partly = [oracle[0], *(command for command in oracle if command.startswith("click[b0")), "click[buy now]"]
     assert asyncio.run(bought("success", oracle)) == 1
     assert 0 < asyncio.run(bought("score", partly)) < 1 and asyncio.run(bought("success", partly)) == 0

@@ -44,12 +44,12 @@ def test_the_website_has_the_pages_of_the_environment():
     env = make("webshop")
     with TestClient(site()) as client:
         assert str(TASK.index) in client.get("/").text
-        visit, taken = env.shop.visit(env.shop.goals(TASK.index)), []
+        visit, actions = env.shop.visit(env.shop.goals(TASK.index)), []
         for action in env.oracle(TASK):
             visit.act(action)
-            taken.append(action)
-            page = client.get(f"/{TASK.index}", params={"do": [*taken, "click[nothing]"]})
-            assert page.text == render(visit.page, taken)
+            actions.append(action)
+            page = client.get(f"/{TASK.index}", params={"do": [*actions, "click[nothing]"]})
+            assert page.text == render(visit.page, actions)
         assert "<p>1.0</p>" in page.text and "script-src" not in page.headers["content-security-policy"]
         searched = client.get(f"/{TASK.index}", params={"search": "[red] shoes"}).text
         assert 'name="do" value="search[red shoes]"' in searched and "Page 1 (Total results:" in searched

@@ -60,8 +60,8 @@ def fault_of(item_id):
 
 
 def at(point):
-    wanted, kind = fault_of(task_of.get()) if task_of.get() else ("", None)
-    if point == wanted:
+    place, kind = fault_of(task_of.get()) if task_of.get() else ("", None)
+    if point == place:
         raise kind("broken")
 
 
@@ -163,11 +163,11 @@ def test_collect(tmp_path, panel):
 def test_eval(tmp_path, panel):
     rules = Rules(settings=RULES)
     plan = Plan(suite=suite.read(panel, rules), policy="breakable", rules=rules)
-    found = asyncio.run(evaluate(plan, Breakable(), tmp_path / "evaluated", concurrency=3))
-    assert (len(found.outcomes), len(found.failures)) == (len(ITEMS), FAILED)
+    evaluated = asyncio.run(evaluate(plan, Breakable(), tmp_path / "evaluated", concurrency=3))
+    assert (len(evaluated.outcomes), len(evaluated.failures)) == (len(ITEMS), FAILED)
     check(episode_store.read(tmp_path / "evaluated" / EPISODES))
     with pytest.raises(EnvUnavailable, match=f"of {len(ITEMS)} episodes"):
-        found.check(0.95)
+        evaluated.check(0.95)
 
 
 @pytest.mark.parametrize("raised", [KeyboardInterrupt, asyncio.CancelledError, PolicyStopped, NoFurtherEpisode])
@@ -218,10 +218,10 @@ class Queue:
 @pytest.fixture
 def queue(monkeypatch):
     tq = pytest.importorskip("transfer_queue")
-    found = Queue()
+    recording = Queue()
     for name in ("async_kv_put", "async_kv_batch_put", "kv_list", "kv_clear", "kv_batch_get"):
-        monkeypatch.setattr(tq, name, getattr(found, name))
-    return found
+        monkeypatch.setattr(tq, name, getattr(recording, name))
+    return recording
 
 
 def rolled_out(tokenizer, queue, monkeypatch, partition, samples):
@@ -240,8 +240,8 @@ def rolled_out(tokenizer, queue, monkeypatch, partition, samples):
         """Solves a task of two turns."""
 
         async def generate(self, request_id, *, prompt_ids, sampling_params):
-            said = "say 2" if "Right." in tokenizer.decode(prompt_ids) else "say 1"
-            server = FakeServer([[*tokenizer.encode(f"Action: {said}"), tokenizer.eos_token_id]])
+            command = "say 2" if "Right." in tokenizer.decode(prompt_ids) else "say 1"
+            server = FakeServer([[*tokenizer.encode(f"Action: {command}"), tokenizer.eos_token_id]])
             return await server.generate(request_id, prompt_ids=prompt_ids, sampling_params=sampling_params)
 
     class Loop(AgentGymLoop):
@@ -279,18 +279,18 @@ def test_training_in_every_mode(mode, tokenizer, queue, monkeypatch):
     sampler = Sampler(SimpleNamespace(global_steps=1, replay_buffer=replay), None, None, learner, 0)
     rolled_out(tokenizer, queue, monkeypatch, "train", samples=2)
     with replay.exploring():  # as rollouts of AgentEvol and of evaluations are taken
-        found = sampler.take_finished("train", len(ITEMS))
-    episodes = [rollout.episode for rollout in found]
+        rollouts = sampler.take_finished("train", len(ITEMS))
+    episodes = [rollout.episode for rollout in rollouts]
     check(episodes, ITEMS * 2)
-    for rollout in found:
+    for rollout in rollouts:
         learnt = any(any(example.loss_weight) for example in rollout.segments)
         assert learnt == rollout.episode.ending.counts, "what does not count has no tokens to learn"
 
     rolled_out(tokenizer, queue, monkeypatch, "train", samples=2)
-    batch, taken = sampler.next(len(ITEMS))
-    check([*taken.values()], ITEMS * 2)
+    batch, episodes_of_rows = sampler.next(len(ITEMS))
+    check([*episodes_of_rows.values()], ITEMS * 2)
     assert {key.rpartition("_")[0] for key in batch.keys} == {
-        key for key, episode in taken.items() if episode.ending.counts
+        key for key, episode in episodes_of_rows.items() if episode.ending.counts
     }
 
 
@@ -308,16 +308,16 @@ def test_a_prompt_whose_rows_cannot_be_written_or_that_is_cancelled_finishes(tok
     async def cancelled(self, sampling_params, **row):
         raise asyncio.CancelledError
 
-    found = EpisodeBuffer("sync", OmegaConf.create(), None, "wait", OmegaConf.create())
+    buffer = EpisodeBuffer("sync", OmegaConf.create(), None, "wait", OmegaConf.create())
     monkeypatch.setattr(tq, "async_kv_batch_put", full)
     rolled_out(tokenizer, queue, monkeypatch, "val", samples=2)
-    found.sample(1, "val", len(ITEMS))
-    episodes = found.take_episodes().values()
+    buffer.sample(1, "val", len(ITEMS))
+    episodes = buffer.take_episodes().values()
     assert len(episodes) == 2 * len(ITEMS) and {episode.error for episode in episodes} == {"OSError: no space"}
 
     monkeypatch.setattr(tq, "async_kv_batch_put", queue.async_kv_batch_put)
     monkeypatch.setattr(AgentGymLoop, "run", cancelled)
     rolled_out(tokenizer, queue, monkeypatch, "val", samples=2)
-    found.sample(1, "val", len(ITEMS))
-    episodes = found.take_episodes().values()
+    buffer.sample(1, "val", len(ITEMS))
+    episodes = buffer.take_episodes().values()
     assert len(episodes) == 2 * len(ITEMS) and {episode.ending for episode in episodes} == {Ending.ROLLOUT_ERROR}
