@@ -59,7 +59,7 @@ SHAPES = {
 
 LIKE_A_STRANGER = Dialect(env="a_world_of_yours")
 ALL = [*DIALECTS.values(), LIKE_A_STRANGER]
-every = pytest.mark.parametrize("words", ALL, ids=lambda words: words.env)
+every_world = pytest.mark.parametrize("words", ALL, ids=lambda words: words.env)
 
 
 def state(text="You see.\nA door.", actions=None, total=0.0, reward=0.0, terminated=False, **more):
@@ -85,14 +85,14 @@ def test_replies_hold_what_agentgyms_clients_take(name):
     assert created == 9 if create is BARE else create <= set(created)
     assert words.create_body == create_body
     assert words.reset_body(9, 4) == reset_body
-    told = words.write_reset(9, state())
+    reply = words.write_reset(9, state())
     match reset:
         case "text":
-            assert told == "You see.\nA door."
+            assert reply == "You see.\nA door."
         case "pair":
-            assert told == ["You see.\nA door.", None]
+            assert reply == ["You see.\nA door.", None]
         case keys:
-            assert keys <= set(told)
+            assert keys <= set(reply)
     assert step <= set(words.write_step(state()))
     assert set(words.step_body(9, "go")) == {words.key, "action"}
 
@@ -104,8 +104,8 @@ def test_a_strange_world_talks_plainly():
         "done": False,
         "reward": 0.0,
     }
-    told = LIKE_A_STRANGER.write_step(state("Hi.", reward=1.0, total=1.0, terminated=True, info={"invalid": False}))
-    assert told == {
+    reply = LIKE_A_STRANGER.write_step(state("Hi.", reward=1.0, total=1.0, terminated=True, info={"invalid": False}))
+    assert reply == {
         "observation": "Hi.",
         "reward": 1.0,
         "earned": 1.0,
@@ -119,7 +119,7 @@ texts = st.text(max_size=30)
 lists = st.none() | st.lists(st.text("abc ", min_size=1, max_size=5), max_size=3).map(tuple)
 
 
-@every
+@every_world
 @given(number=st.integers(0, MAX_SESSION - 1), text=texts, actions=lists)
 def test_a_first_observation_comes_back(words, number, text, actions):
     there = state(text, actions)
@@ -129,22 +129,22 @@ def test_a_first_observation_comes_back(words, number, text, actions):
 
 def test_agentgyms_clients_put_first_observations_together():
     listed = state("A room.\nAVAILABLE ACTIONS: look,go to bed 1", ("look", "go to bed 1"))
-    told = DIALECTS["alfworld"].write_reset(9, listed)
-    assert (told["observation"], told["available_actions"]) == ("A room.", ["look", "go to bed 1"])
-    told = DIALECTS["sciworld"].write_reset(9, state("Boil water.\nYou are here."))
-    assert (told["task_description"], told["observation"]) == ("Boil water.", "You are here.")
+    reply = DIALECTS["alfworld"].write_reset(9, listed)
+    assert (reply["observation"], reply["available_actions"]) == ("A room.", ["look", "go to bed 1"])
+    reply = DIALECTS["sciworld"].write_reset(9, state("Boil water.\nYou are here."))
+    assert (reply["task_description"], reply["observation"]) == ("Boil water.", "You are here.")
 
 
 def test_first_observations_of_agentgyms_servers_are_put_together():
     words = DIALECTS["alfworld"]
-    told = {"id": 0, "observation": "A room.", "available_actions": ["look", "wait"], "task_type": "pick/1"}
-    assert words.read_reset(told) == Observation("A room.\nAVAILABLE ACTIONS: look,wait", ("look", "wait"))
+    reply = {"id": 0, "observation": "A room.", "available_actions": ["look", "wait"], "task_type": "pick/1"}
+    assert words.read_reset(reply) == Observation("A room.\nAVAILABLE ACTIONS: look,wait", ("look", "wait"))
     words = DIALECTS["sciworld"]
-    told = {"task_description": "Boil water.", "observation": "You are here.", "score": 0, "done": False}
-    assert words.read_reset(told) == Observation("Boil water.\nYou are here.")
+    reply = {"task_description": "Boil water.", "observation": "You are here.", "score": 0, "done": False}
+    assert words.read_reset(reply) == Observation("Boil water.\nYou are here.")
 
 
-@every
+@every_world
 @given(
     text=texts,
     actions=lists,
@@ -157,21 +157,21 @@ def test_a_step_comes_back(words, text, actions, reward, share, ended):
     if words.reward_ends and reward > 0:
         ended = (True, False)
     step = Step(Observation(text, actions), reward, *ended, info={"invalid": True, "raw_reward": 0.5})
-    found = words.read_step(seen(words.write_step(state(total=before).after(step))), before)
-    assert (found.observation.text, found.reward) == (text, reward)
-    assert (found.terminated, found.truncated) == ended
-    assert found.info == step.info
+    read = words.read_step(seen(words.write_step(state(total=before).after(step))), before)
+    assert (read.observation.text, read.reward) == (text, reward)
+    assert (read.terminated, read.truncated) == ended
+    assert read.info == step.info
     if words.lists_actions:
-        assert found.observation.actions == (actions or ())
+        assert read.observation.actions == (actions or ())
 
 
-@every
+@every_world
 @given(rewards=st.lists(st.floats(-200, 200), max_size=6))
 def test_rewards_of_any_server_stay_within_an_episodes_share(words, rewards):
     total = 0.0
     for reward in rewards:
-        told = {words.text: "", "reward": reward, "score": reward, words.done: False}
-        step = words.read_step(told, total)
+        body = {words.text: "", "reward": reward, "score": reward, words.done: False}
+        step = words.read_step(body, total)
         assert 0 <= step.reward <= 1 and step.info["raw_reward"] == reward
         total += step.reward
     assert 0 <= total <= 1 + 1e-9
@@ -180,12 +180,12 @@ def test_rewards_of_any_server_stay_within_an_episodes_share(words, rewards):
 def test_a_running_score_is_read_as_what_each_step_added():
     words = DIALECTS["sciworld"]
     scores = [0, 17, 17, 50, -100]
-    total, found = 0.0, []
+    total, rewards = 0.0, []
     for score in scores:
         step = words.read_step({"observation": "", "reward": 0, "score": score, "done": score < 0}, total)
         total += step.reward
-        found.append(round(step.reward, 9))
-    assert found == [0, 0.17, 0, 0.33, 0] and step.terminated
+        rewards.append(round(step.reward, 9))
+    assert rewards == [0, 0.17, 0, 0.33, 0] and step.terminated
 
 
 def test_progress_is_read_as_what_each_step_added():
@@ -196,13 +196,13 @@ def test_progress_is_read_as_what_each_step_added():
 
 
 def test_progress_is_what_a_tool_worlds_client_is_told():
-    told = DIALECTS["todo"].write_step(state(reward=0.0, info={"raw_reward": 0.4}))
-    assert (told["reward"], told["earned"]) == (0.4, 0.0)
+    reply = DIALECTS["todo"].write_step(state(reward=0.0, info={"raw_reward": 0.4}))
+    assert (reply["reward"], reply["earned"]) == (0.4, 0.0)
 
 
 def test_babyai_takes_no_second_reward_for_an_end_that_was_taken_back():
-    told = {"observation": "", "reward": 0.325, "score": 0.325, "done": False}
-    assert DIALECTS["babyai"].read_step(told, 0.0).terminated
+    body = {"observation": "", "reward": 0.325, "score": 0.325, "done": False}
+    assert DIALECTS["babyai"].read_step(body, 0.0).terminated
 
 
 def test_mazes_failure_is_no_negative_reward():
@@ -212,11 +212,11 @@ def test_mazes_failure_is_no_negative_reward():
 
 
 def test_scores_have_agentgyms_scale():
-    told = DIALECTS["sciworld"].write_step(state(reward=0.25, total=0.5))
-    assert (told["reward"], told["score"]) == (25.0, 50.0)
+    reply = DIALECTS["sciworld"].write_step(state(reward=0.25, total=0.5))
+    assert (reply["reward"], reply["score"]) == (25.0, 50.0)
     assert DIALECTS["sciworld"].write_step(state(info={"raw_reward": -100.0}))["score"] == -100.0
-    told = DIALECTS["babyai"].write_step(state(reward=0.25, total=0.5, info={"raw_reward": 0.25}))
-    assert told["score"] == 0.5
+    reply = DIALECTS["babyai"].write_step(state(reward=0.25, total=0.5, info={"raw_reward": 0.25}))
+    assert reply["score"] == 0.5
 
 
 def test_an_action_is_the_command_or_the_reply():
@@ -234,7 +234,7 @@ def test_an_action_is_the_command_or_the_reply():
     assert DIALECTS["weather"].read_action(spec, "Thought: I may.\nAction: finish") == Action("finish", "I may.")
 
 
-@every
+@every_world
 @pytest.mark.parametrize("body", [None, 3, "x", [], [3], {}, {"id": "x", "env_idx": None, "reward": 0}, True])
 def test_senseless_replies_are_errors(words, body):
     with pytest.raises(ProtocolError):
@@ -271,10 +271,10 @@ HUGE = 10**400
 @pytest.mark.parametrize("number", [HUGE, -HUGE, 1e308, float("nan"), float("inf"), "1", None, [1]])
 def test_no_number_of_a_server_breaks_a_step(env, number):
     words = dialect(env)
-    told = words.write_step(state().after(Step(Observation("seen"), 0.5, terminated=False)))
-    for key in ({"reward", "score", "earned"} & told.keys()) - {"reward" if words.score else "score"}:
+    reply = words.write_step(state().after(Step(Observation("seen"), 0.5, terminated=False)))
+    for key in ({"reward", "score", "earned"} & reply.keys()) - {"reward" if words.score else "score"}:
         try:
-            step = words.read_step({**told, key: number}, 0.25)
+            step = words.read_step({**reply, key: number}, 0.25)
         except ProtocolError:
             assert key != "earned"
         else:

@@ -48,11 +48,11 @@ def test_splits_do_not_share_an_index_or_a_hidden_or_listed_word() -> None:
     assert len({index for indices in SPLITS.values() for index in indices}) == sum(map(len, SPLITS.values()))
     assert min(SPLITS["train"]) == 10_000
     for split in SPLITS:
-        own = set(pool(split))
+        words = set(pool(split))
         for index in few(split):
             task = puzzle(index)
-            assert task.hidden in own
-            assert not task.listed or own.issuperset(task.words)
+            assert task.hidden in words
+            assert not task.listed or words.issuperset(task.words)
 
 
 @pytest.mark.parametrize("split", SPLITS)
