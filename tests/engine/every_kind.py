@@ -48,5 +48,5 @@ class EveryKind(OnlineAlgorithm[EveryKindConfig]):
         for rollout, advantage in zip(rollouts, advantages, strict=True):
             (tokens,) = rollout.segments
             rows += rollout.rows({"advantage": PerToken([advantage] * len(tokens.input_ids)), "observation": 0.1})
-        found = run.learn(rows, Vanilla(VanillaConfig(entropy=0.01)), lr=config.lr, mini_batch=8, epochs=2)
-        return metrics | {f"every_kind/{name.partition('/')[2]}": value for name, value in found.items()}
+        learned = run.learn(rows, Vanilla(VanillaConfig(entropy=0.01)), lr=config.lr, mini_batch=8, epochs=2)
+        return metrics | {f"every_kind/{name.partition('/')[2]}": value for name, value in learned.items()}

@@ -234,8 +234,8 @@ class _Overheard:
                 }
             )
         for session, episode in read_episodes(list(items), "train").items():
-            own = {"episode": _told(episode.to_dict()), "rows": rows[session]}
-            self.episodes.setdefault(items[prompt_of(session)], []).append(own)
+            recorded_episode = {"episode": _told(episode.to_dict()), "rows": rows[session]}
+            self.episodes.setdefault(items[prompt_of(session)], []).append(recorded_episode)
 
 
 def _numbers(key: str, uids: Sequence[str]) -> tuple[int, ...]:
@@ -254,7 +254,7 @@ def _told(recorded: Any) -> Any:
 def break_off(recorded: dict[str, Any]) -> None:
     """Make a recorded episode one that failed outside the agent in its second turn: a single masked token is left."""
     episode, first = recorded["episode"], recorded["rows"][0]
-    end = first["response"][max(at for at, own in enumerate(first["mask"]) if own)]  # replies end with this token
+    end = first["response"][max(at for at, counts in enumerate(first["mask"]) if counts)]  # replies end with this token
     episode |= {"ending": FAILED, "error": "the environment broke off", "reward": 0.0, "success": False}
     episode["messages"] = episode["messages"][: len(episode["messages"]) - 2 * (len(episode["turns"]) - 1)]
     episode["turns"] = episode["turns"][:1]
@@ -282,9 +282,11 @@ def weights(folder: Path, role: str) -> dict[int, dict[str, torch.Tensor]]:
     for place in (folder / "checkpoints").glob("global_step_*"):
         if not (file := place / role / "model_world_size_1_rank_0.pt").is_file():
             continue
-        found = torch.load(file, map_location="cpu", weights_only=False)
+        tensors = torch.load(file, map_location="cpu", weights_only=False)
         step = int(place.name.rpartition("_")[2])
-        steps[step] = {name: value.to_local() if hasattr(value, "to_local") else value for name, value in found.items()}
+        steps[step] = {
+            name: value.to_local() if hasattr(value, "to_local") else value for name, value in tensors.items()
+        }
     return dict(sorted(steps.items()))
 
 

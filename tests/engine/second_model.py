@@ -20,9 +20,9 @@ class SecondModel(Distill):
         if number == 1 and os.environ.get("KILLED"):
             raise SystemExit("killed")
         metrics = super().unit(run, number)
-        found = [rollout for rollout in run.rollouts(run.requests(number), "rollouts") if rollout.segments]
+        rollouts = [rollout for rollout in run.rollouts(run.requests(number), "rollouts") if rollout.segments]
         pairs = []
-        for group in groups(found):
+        for group in groups(rollouts):
             best, worst = (of(group, key=lambda rollout: rollout.episode.reward) for of in (max, min))
             if best.episode.reward > worst.episode.reward:
                 pairs += [*best.rows({}), *worst.rows({})]
@@ -39,6 +39,7 @@ class SecondModel(Distill):
 def margin(rows, name) -> float:
     """By how much better rows have greater log-probabilities."""
     sums = [
-        sum(value * own for value, own in zip(row.streams[name], row.segment.loss_weight, strict=True)) for row in rows
+        sum(value * weight for value, weight in zip(row.streams[name], row.segment.loss_weight, strict=True))
+        for row in rows
     ]
     return sum(better - worse for better, worse in zip(sums[::2], sums[1::2], strict=True))

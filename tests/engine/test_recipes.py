@@ -60,9 +60,9 @@ GROUPS = ("algorithm", "curriculum", "engine", "env", "experiment", "logger", "m
 
 @pytest.mark.parametrize("group", thinned(GROUPS, 4))
 def test_every_option_of_every_group_composes(group):
-    found = recipes.options(group)
-    assert found
-    for option in found:
+    options = recipes.options(group)
+    assert options
+    for option in options:
         path = ["model.path=somewhere"] if option == "hf" else []
         if group != "experiment":  # those have a test of their own
             load(["name=x", f"{group}={option}", *path])
@@ -112,14 +112,14 @@ def test_every_experiment_takes_every_algorithm_curriculum_and_mixture(name):
 
     config, tried = load([f"experiment={name}"]), 0
     for algorithm, curriculum, mixture in product(of("algorithm"), of("curriculum"), of("mixture")):
-        whole = replace(config, algorithm=algorithm, curriculum=curriculum, mixture=mixture)
+        combined = replace(config, algorithm=algorithm, curriculum=curriculum, mixture=mixture)
         tried += 1
         try:
-            preflight.check_config(Resolved(whole))
+            preflight.check_config(Resolved(combined))
         except RecipeError:
             assert algorithm.name in ("bc", "dpo", "early_experience", "exit", "istar")
             continue
-        check_unused(Resolved(whole))
+        check_unused(Resolved(combined))
     assert tried >= 8 * 5 * 5
 
 
@@ -419,8 +419,8 @@ def test_agentgym_rls_keys_are_a_curriculum():
 
 
 def test_an_environments_own_curriculum_goes_before_that_of_the_run():
-    own = [f"envs.textcraft.curriculum.{override}" for override in ("type=linear", "rounds=[1,3]", "steps=2")]
-    assert limits("curriculum=stepwise", *own) == [1, 2, 3]
+    overrides = [f"envs.textcraft.curriculum.{override}" for override in ("type=linear", "rounds=[1,3]", "steps=2")]
+    assert limits("curriculum=stepwise", *overrides) == [1, 2, 3]
     run = ["curriculum=stepwise", "curriculum.rounds=[2,4]", "curriculum.steps=2"]
     assert limits(*run, "envs.textcraft.curriculum.steps=1") == [2, 4, 4]
     assert limits(*run, "envs.textcraft.curriculum.type=linear") == [2, 3, 4], "other keys are those of the run"
@@ -493,9 +493,11 @@ def test_verl_accepts_every_algorithm(algorithm, engine, model):
 
 @pytest.mark.slow
 def test_sizes_of_a_pretrained_model_on_a_cpu_reach_verl(model):
-    cpu, own = (validated(load(["experiment=smoke", f"engine={name}"]), model) for name in ("cpu", "cpu_pretrained"))
-    assert own.trainer.device == cpu.trainer.device == "cpu"
-    before, after = cpu.actor_rollout_ref, own.actor_rollout_ref
+    cpu, pretrained = (
+        validated(load(["experiment=smoke", f"engine={name}"]), model) for name in ("cpu", "cpu_pretrained")
+    )
+    assert pretrained.trainer.device == cpu.trainer.device == "cpu"
+    before, after = cpu.actor_rollout_ref, pretrained.actor_rollout_ref
     assert after.actor.ppo_max_token_len_per_gpu < before.actor.ppo_max_token_len_per_gpu
     assert after.actor.optim.override_optimizer_config.fused and not before.actor.optim.override_optimizer_config
     assert after.rollout.engine_kwargs.vllm.block_size == 32
@@ -548,5 +550,7 @@ def test_model_takes_a_folder_or_an_id_besides_options():
 
 def test_dart_has_settings_wherever_grpo_has():
     tuned = recipes.options("tuned")
-    of_grpo, of_dart = ({name.removesuffix(own) for name in tuned if name.endswith(own)} for own in ("_grpo", "_dart"))
+    of_grpo, of_dart = (
+        {name.removesuffix(suffix) for name in tuned if name.endswith(suffix)} for suffix in ("_grpo", "_dart")
+    )
     assert of_grpo == of_dart

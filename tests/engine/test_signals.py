@@ -27,6 +27,6 @@ print(heard)
 
 @pytest.mark.slow
 def test_a_signal_while_ray_runs_reaches_nobody_but_the_run():
-    done = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True, timeout=200)
-    assert (done.returncode, done.stdout.strip()) == (0, "['SIGTERM']"), done.stderr
-    assert "SIGTERM received" not in done.stderr
+    process = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True, timeout=200)
+    assert (process.returncode, process.stdout.strip()) == (0, "['SIGTERM']"), process.stderr
+    assert "SIGTERM received" not in process.stderr

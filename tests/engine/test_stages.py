@@ -141,8 +141,8 @@ class ScriptedTrainer:
 
     def batches(self, number, steps, rows, *_):
         self.step_metrics, self.timing_raw = {}, {"gen": 1.0}
-        found = self.rollouts([row for row in rows(number, 0) for _ in range(2)], validate=False)
-        self.step_episodes = [rollout.episode for rollout in found]
+        rollouts = self.rollouts([row for row in rows(number, 0) for _ in range(2)], validate=False)
+        self.step_episodes = [rollout.episode for rollout in rollouts]
         yield [
             Rollout(episode=episode, group=episode.item_id, kept=[f"{at}"])
             for at, episode in enumerate(self.step_episodes)
@@ -221,23 +221,23 @@ def run(toy_recipes):
         trainer.die_after, trainer.broken, trainer.broken_panel = die_after, set(broken), set(broken_panel)
         trainer.broken_by = broken_by
         log = MetricsLog(folder.path, to_dict(config), state.global_step, state.logged)
-        said: list[str] = []
+        lines: list[str] = []
         resolved = Resolved(config)
         texts = texts_of(resolved, trainer, None, writer=open_writer(resolved), spent=state.written, stop=stop)
         run = EngineRun(
             resolved=resolved, texts=texts, trainer=trainer, folder=folder, state=state, log=log,
-            encoder=None, demonstrations=[demonstration([1, 2])] * 8, bar=lambda *_: None, say=said.append, stop=stop,
+            encoder=None, demonstrations=[demonstration([1, 2])] * 8, bar=lambda *_: None, say=lines.append, stop=stop,
         )  # fmt: skip
         cache = None if config.run.cache is None else ClonedCache(Path(config.run.cache), digest(config, cloned=True))
-        trainer.told, trainer.folder, trainer.state = said, folder, state
+        trainer.told, trainer.folder, trainer.state = lines, folder, state
         trainer.stages = Stages(run, cache)
         try:
             trainer.stages.complete()
         finally:
             log.close()
             texts.close()
-            trainer.steps = [line for line in said if re.match(r"\w+ \d+ of \d+", line)]
-            trainer.said = [line for line in said if line not in trainer.steps]
+            trainer.steps = [line for line in lines if re.match(r"\w+ \d+ of \d+", line)]
+            trainer.said = [line for line in lines if line not in trainer.steps]
         return trainer
 
     return start
@@ -259,8 +259,8 @@ def test_each_stage_has_its_own_optimizer_and_the_control_repeats_the_algorithms
 
 def test_a_stage_that_learned_nothing_says_so(run):
     """The scripted episodes of a task all have the same outcome, so no step has a pair."""
-    said = run("algorithm=dpo", "algorithm.steps=2", "algorithm.tasks_per_step=4", "algorithm.samples_per_task=2").said
-    assert said == [
+    lines = run("algorithm=dpo", "algorithm.steps=2", "algorithm.tasks_per_step=4", "algorithm.samples_per_task=2").said
+    assert lines == [
         *(f"dpo: step {step} learned nothing: no task was both solved and failed" for step in (1, 2)),
         "dpo is not learning: no group has episodes of unequal reward; take other tasks (envs.<name>.difficulty), more "
         "algorithm.samples_per_task, or mixture.tasks=task",
@@ -270,7 +270,7 @@ def test_a_stage_that_learned_nothing_says_so(run):
 
 
 @pytest.mark.parametrize(
-    ("budget", "units", "said"),
+    ("budget", "units", "expected"),
     [
         ("budget.tokens=33", 6, []),
         ("budget.tokens=32", 3, []),
@@ -278,23 +278,23 @@ def test_a_stage_that_learned_nothing_says_so(run):
         ("budget.tokens=65", 6, ["budget: 64 of 65 tokens; more algorithm.steps would spend the rest"]),
     ],
 )
-def test_a_stage_ends_with_the_step_that_spends_the_budget(run, budget, units, said):
+def test_a_stage_ends_with_the_step_that_spends_the_budget(run, budget, units, expected):
     """A round is an exploration of 16 episodes of 2 tokens, and two passes."""
     trainer = run(*EVOLVE, budget, "run.control=true")
     assert max(row["stage/agentevol"] for row in read(trainer.folder.path) if "stage/agentevol" in row) == units
-    assert trainer.said == said
+    assert trainer.said == expected
     again = run(*EVOLVE, budget, "run.control=true")
     assert again.played == [] and again.state.learnt["units"] == units
 
 
 def test_what_is_sampled_follows_from_seed_step_and_place(run):
     """A resumed run samples the same; no two episodes of a run share their seeds."""
-    whole = run(*EVOLVE).streams
-    assert None not in whole and len(set(whole)) == len(whole)
+    streams = run(*EVOLVE).streams
+    assert None not in streams and len(set(streams)) == len(streams)
     with pytest.raises(Killed):
         run(*EVOLVE, die_after=16, name="b")
-    assert set(run(*EVOLVE, name="b").streams) < set(whole)
-    assert not set(run(*EVOLVE, "seed=1", name="c").streams) & set(whole)
+    assert set(run(*EVOLVE, name="b").streams) < set(streams)
+    assert not set(run(*EVOLVE, "seed=1", name="c").streams) & set(streams)
     assert set(run(*EVOLVE, "engine.seeded=false", name="d").streams) == {None}
 
 
@@ -304,13 +304,13 @@ def test_the_prompt_of_an_algorithm_is_that_of_its_stage(run, monkeypatch):
     def prompt(self, env):
         return f"Round {len(self.successes)} in {env}."
 
-    def requests(self, number, own=EngineRun.requests):
-        return [replace(request, preface="Hurry.") for request in own(self, number)]
+    def requests(self, number, requests_of_run=EngineRun.requests):
+        return [replace(request, preface="Hurry.") for request in requests_of_run(self, number)]
 
     monkeypatch.setattr(AgentEvol, "prompt", prompt)
     monkeypatch.setattr(EngineRun, "requests", requests)
     trainer = run(*EVOLVE, "run.control=true")
-    first, second = kept(trainer)
+    first, second = successes_kept(trainer)
     explored = [texts for evaluated, texts in trainer.prefaces if not evaluated]
     assert explored == [{"Round 0 in counter.\n\nHurry."}, {f"Round {first} in counter.\n\nHurry."}]
     untrained, cloned, evolved, control = (texts for evaluated, texts in trainer.prefaces if evaluated)
@@ -324,8 +324,8 @@ def test_the_prompt_of_an_algorithm_is_that_of_its_stage(run, monkeypatch):
 
 
 def test_the_prompt_of_a_request_takes_the_place_of_the_algorithms(run, monkeypatch):
-    def requests(self, number, own=EngineRun.requests):
-        return [replace(request, prompt="Other.", preface="Hurry.") for request in own(self, number)]
+    def requests(self, number, requests_of_run=EngineRun.requests):
+        return [replace(request, prompt="Other.", preface="Hurry.") for request in requests_of_run(self, number)]
 
     monkeypatch.setattr(AgentEvol, "prompt", lambda self, env: "Own.")
     monkeypatch.setattr(EngineRun, "requests", requests)
@@ -349,14 +349,14 @@ def test_a_playbook_and_exemplars_stand_before_all_episodes(run, tmp_path):
     episode_store.write(tmp_path / "solved.parquet", [solved])
     files = f"rollout.playbook={tmp_path / 'book.json'}", f"rollout.exemplars={tmp_path / 'solved.parquet'}"
     trainer = run(*EVOLVE, *files)
-    texts = {text for _, found in trainer.prefaces for text in found}
+    texts = {text for _, prefaces in trainer.prefaces for text in prefaces}
     lesson = book.text("counter")
     assert all(text.startswith(lesson) for text in texts)
     assert {"Example 1: count to 1" in text for text in texts} == {True, False}, "no task with its goal sees it"
     assert trainer.state.prompts == {"counter": lesson}
 
 
-def kept(trainer):
+def successes_kept(trainer):
     """How many successes each round kept."""
     return [row["agentevol/kept"] for row in read(trainer.folder.path) if "agentevol/kept" in row]
 
@@ -364,7 +364,7 @@ def kept(trainer):
 def test_rounds_restart_from_the_base_and_learn_from_their_own_successes(run):
     trainer = run(*EVOLVE, "run.control=true")
     assert [result["name"] for result in trainer.state.results] == ["untrained", "bc", "agentevol", "control"]
-    first, second = kept(trainer)
+    first, second = successes_kept(trainer)
     agentevol = json.loads((trainer.folder.checkpoint("global_step_8") / "weights.json").read_text())
     updates = -(-(8 + second) // 4)
     assert agentevol == [f"imitate {8 + second} x{updates}"] * 2, "only the last round's learning is in the weights"
@@ -389,10 +389,10 @@ def test_groups_have_a_gradient_where_their_rewards_differ():
             env=task[0], item_id=task, ending=Ending.ENV_ERROR if reward is None else Ending.TERMINATED,
             reward=reward or 0.0, success=reward == 1, max_turns=5,
         )
-        for task, own in rewards.items() for reward in own
+        for task, rewards_of_task in rewards.items() for reward in rewards_of_task
     ]  # fmt: skip
-    found = {name: value for name, value in episode_metrics(episodes).items() if name.endswith("gradient_groups")}
-    assert found == {"env/a/gradient_groups": 1 / 2, "env/b/gradient_groups": 0, "rollout/gradient_groups": 1 / 3}
+    shares = {name: value for name, value in episode_metrics(episodes).items() if name.endswith("gradient_groups")}
+    assert shares == {"env/a/gradient_groups": 1 / 2, "env/b/gradient_groups": 0, "rollout/gradient_groups": 1 / 3}
 
 
 def test_responses_that_a_parser_failed_on_are_counted_where_there_are_any():
@@ -410,7 +410,7 @@ def test_responses_that_a_parser_failed_on_are_counted_where_there_are_any():
 
 def test_rounds_may_go_on_from_the_present_weights_and_accumulate(run):
     trainer = run(*EVOLVE, "algorithm.restart_from=current", "algorithm.accumulate=true", "run.control=true")
-    kept_first, kept_second = kept(trainer)
+    kept_first, kept_second = successes_kept(trainer)
     agentevol = json.loads((trainer.folder.checkpoint("global_step_8") / "weights.json").read_text())
     first, both = -(-(8 + kept_first) // 4), -(-(8 + kept_first + kept_second) // 4)
     learnt = [f"imitate {8 + kept_first} x{first}"] * 2 + [f"imitate {8 + kept_first + kept_second} x{both}"] * 2
@@ -434,15 +434,17 @@ def in_the_first_step(folder, stage="grpo"):
 )
 def test_the_reference_policy(run, reference, weights, toy_recipes):
     """Also after a resume in the middle of the stage."""
-    whole = run(*LEARN, name="whole")
-    assert whole.learnt == [*CLONED, "policy", "policy", "policy"] and whole.begun == {"reference": (CLONED, False)}
+    unbroken = run(*LEARN, name="whole")
+    assert unbroken.learnt == [*CLONED, "policy", "policy", "policy"] and unbroken.begun == {
+        "reference": (CLONED, False)
+    }
     where = f"algorithm.loss.kl_reference={toy_recipes / reference if '/' in reference else reference}"
     with pytest.raises(Interrupted):
         run(*LEARN, where, name="again", stop=in_the_first_step(toy_recipes / "again"))
     assert json.loads((toy_recipes / "again" / "state.json").read_text())["unit"] == 1
     again = run(*LEARN, where, name="again")
     assert again.begun == {"reference": (weights, False)}
-    assert again.learnt == whole.learnt, "the policy itself goes on where it was"
+    assert again.learnt == unbroken.learnt, "the policy itself goes on where it was"
 
 
 TWO_MODELS = """
@@ -486,14 +488,14 @@ def test_a_second_model_goes_on_where_it_was(run, toy_recipes, tmp_path, restore
     file.write_text(TWO_MODELS)
     two = (f"algorithm={file}:Two", "algorithm.steps=3", "algorithm.tasks_per_step=4", "run.save_every=1",
            f"algorithm.restores={restores}")  # fmt: skip
-    whole = run(*two, name="whole")
-    assert whole.begun == {"prm": ([*CLONED, "learn 1", "learn 2", "learn 3"], False)}
-    assert whole.learnt == ([] if restores else CLONED) and whole.state.stage_updates == 0
-    assert [row["prm/loss"] for row in read(whole.folder.path) if "prm/loss" in row] == [1.0] * 3
+    unbroken = run(*two, name="whole")
+    assert unbroken.begun == {"prm": ([*CLONED, "learn 1", "learn 2", "learn 3"], False)}
+    assert unbroken.learnt == ([] if restores else CLONED) and unbroken.state.stage_updates == 0
+    assert [row["prm/loss"] for row in read(unbroken.folder.path) if "prm/loss" in row] == [1.0] * 3
     with pytest.raises(Interrupted):
-        run(*two, stop=in_the_first_step(toy_recipes / "a", whole.state.results[-1]["name"]))
+        run(*two, stop=in_the_first_step(toy_recipes / "a", unbroken.state.results[-1]["name"]))
     again = run(*two)
-    assert again.begun == {"prm": (whole.begun["prm"][0], True)} and again.learnt == whole.learnt
+    assert again.begun == {"prm": (unbroken.begun["prm"][0], True)} and again.learnt == unbroken.learnt
 
 
 def test_the_moments_of_rewards_go_on_after_a_stop(run, toy_recipes):
@@ -503,11 +505,11 @@ def test_the_moments_of_rewards_go_on_after_a_stop(run, toy_recipes):
                 and names[0] in row]  # fmt: skip
 
     shaped = (*LEARN, "algorithm.normalise_by_std=false", "algorithm.shaping.normalise=true")
-    whole = of_environment(run(*shaped, name="whole"))
+    unbroken = of_environment(run(*shaped, name="whole"))
     with pytest.raises(Interrupted):
         run(*shaped, stop=in_the_first_step(toy_recipes / "a"))
-    assert of_environment(run(*shaped)) == whole and len(whole) == 3
-    assert {row[-1] for row in whole} <= {0.0, 0.25, 0.5, 0.75, 1.0}, "the environment's own reward"
+    assert of_environment(run(*shaped)) == unbroken and len(unbroken) == 3
+    assert {row[-1] for row in unbroken} <= {0.0, 0.25, 0.5, 0.75, 1.0}, "the environment's own reward"
 
 
 def test_the_critic_starts_from_the_cloned_policy_once(run, toy_recipes):
@@ -529,27 +531,27 @@ def test_successes_are_files_that_another_run_can_clone(run):
             int(trajectory.item_id.split("_")[1]) % 2 == 0 and trajectory.loss == (None, None, True)
             for trajectory in trajectories
         )
-    assert counts == kept(trainer)
+    assert counts == successes_kept(trainer)
 
 
 def test_a_killed_exploration_keeps_its_finished_episodes(run):
-    whole = run(*EVOLVE, "algorithm.tasks_per_step=40", name="whole")
+    unbroken = run(*EVOLVE, "algorithm.tasks_per_step=40", name="whole")
     with pytest.raises(Killed):
         run(*EVOLVE, "algorithm.tasks_per_step=40", die_after=70)
     again = run(*EVOLVE, "algorithm.tasks_per_step=40")
     assert again.said == ["round 1: explore: 64 episodes are kept from before the stop"]
     explored = [items for items in again.played if len(items) > 8]
     assert [len(items) for items in explored] == [16, 80]
-    assert kept(again) == kept(whole)
-    assert again.learnt == whole.learnt
-    assert again.state.episodes == whole.state.episodes
+    assert successes_kept(again) == successes_kept(unbroken)
+    assert again.learnt == unbroken.learnt
+    assert again.state.episodes == unbroken.state.episodes
     assert list((again.folder.path / "exploring").iterdir()) == []
-    file, other = (run.folder.path / "episodes" / "step000003.parquet" for run in (again, whole))
+    file, other = (run.folder.path / "episodes" / "step000003.parquet" for run in (again, unbroken))
     assert episode_store.read(file) == episode_store.read(other)
 
 
 def test_ctrl_c_in_the_middle_of_an_exploration_and_of_learning(run):
-    whole = run(*EVOLVE, "algorithm.tasks_per_step=40", name="whole")
+    unbroken = run(*EVOLVE, "algorithm.tasks_per_step=40", name="whole")
     calls = {"n": 0}
 
     def stop_after(n):
@@ -569,27 +571,29 @@ def test_ctrl_c_in_the_middle_of_an_exploration_and_of_learning(run):
             stops += 1
     assert stops >= 4
     trainer = run(*EVOLVE, "algorithm.tasks_per_step=40")
-    assert trainer.learnt == whole.learnt
-    assert kept(trainer) == kept(whole)
+    assert trainer.learnt == unbroken.learnt
+    assert successes_kept(trainer) == successes_kept(unbroken)
 
 
 def test_a_stop_in_the_last_evaluation_of_a_stage_keeps_its_weights(run, toy_recipes):
     learn = (*LEARN[:-1], "run.save_every=0")
-    whole = run(*learn, name="whole")
+    unbroken = run(*learn, name="whole")
 
     def in_the_evaluation():
         """The first episode of the evaluation after the third step asks."""
-        return sum("stage/grpo" in row for row in read(toy_recipes / "a")) == 3 and bool(next(asked, True))
+        return sum("stage/grpo" in row for row in read(toy_recipes / "a")) == 3 and bool(next(answers, True))
 
-    asked = iter([False])  # the end of the third step asks, too
+    answers = iter([False])  # the end of the third step asks, too
     with pytest.raises(Interrupted):
         run(*learn, stop=in_the_evaluation)
     state = json.loads((toy_recipes / "a" / "state.json").read_text())
     assert state["unit"] == 3 and len(state["results"]) == 2, "the stage is not finished"
     again = run(*learn)
     assert again.asked == [], "nothing is learned again"
-    assert again.learnt == whole.learnt
-    assert [result["panels"] for result in again.state.results] == [result["panels"] for result in whole.state.results]
+    assert again.learnt == unbroken.learnt
+    assert [result["panels"] for result in again.state.results] == [
+        result["panels"] for result in unbroken.state.results
+    ]
 
 
 def test_a_round_that_lowers_validation_success_is_undone(run):
@@ -600,7 +604,7 @@ def test_a_round_that_lowers_validation_success_is_undone(run):
     rows = [row for row in read(trainer.folder.path) if "agentevol/validation" in row]
     assert [(row["agentevol/validation"], row["agentevol/undone"]) for row in rows] == [(0.75, 0.0), (0.25, 1.0)]
     assert "round 2 lowered validation success" in " ".join(trainer.said)
-    first = kept(trainer)[0]
+    first = successes_kept(trainer)[0]
     assert trainer.learnt == ["imitate 8 x2"] * 2 + [f"imitate {8 + first} x{-(-(8 + first) // 4)}"] * 2
     assert trainer.restored[-1] == "global_step_5", "where round 2 began"
     assert len(trainer.state.updates) == 2, "the control repeats what is left in the weights"
@@ -619,9 +623,9 @@ def test_a_round_that_loses_tasks_is_undone(run, losses, undone):
     rows = [row for row in read(trainer.folder.path) if "agentevol/validation" in row]
     assert [row["agentevol/undone"] for row in rows] == undone
     assert rows[0]["agentevol/lost"] > 0 == rows[1]["agentevol/lost"]
-    said = [text for text in trainer.said if "undone" in text]
-    assert len(said) == sum(undone) and all(
-        re.search(r"round 1 lost \d+ validation tasks; undone", line) for line in said
+    lines = [text for text in trainer.said if "undone" in text]
+    assert len(lines) == sum(undone) and all(
+        re.search(r"round 1 lost \d+ validation tasks; undone", line) for line in lines
     )
 
 
@@ -689,8 +693,8 @@ def test_a_step_in_which_too_much_fails_ends_the_run_and_runs_again(run):
     with pytest.raises(EnvUnavailable, match=says):
         run(*EVOLVE, "algorithm.tasks_per_step=40", broken=many)
     again = run(*EVOLVE, "algorithm.tasks_per_step=40")
-    whole = run(*EVOLVE, "algorithm.tasks_per_step=40", name="whole")
-    assert kept(again) == kept(whole) and again.learnt == whole.learnt
+    unbroken = run(*EVOLVE, "algorithm.tasks_per_step=40", name="whole")
+    assert successes_kept(again) == successes_kept(unbroken) and again.learnt == unbroken.learnt
     assert [len(items) for items in again.played if len(items) > 8] == [50, 80]
     lenient = run(*EVOLVE, "algorithm.tasks_per_step=40", "run.min_counted_training=0.3", broken=many, name="lenient")
     assert lenient.state.errors == {"env_error": 100, "retried": 200}
@@ -725,9 +729,9 @@ def test_an_environment_without_an_episode_that_counts_has_no_figure():
     def episode(env, ending):
         return Episode(env=env, item_id=f"{env}_1", ending=ending, reward=0.0, success=False, max_turns=3)
 
-    found = episode_metrics([episode("up", Ending.TURN_LIMIT), episode("down", Ending.TIMEOUT)])
-    assert {name for name in found if name.startswith("env/down/")} == {"env/down/error_rate", "env/down/max_turns"}
-    assert found["env/up/success"] == 0 and found["env/up/cut_share"] == found["curriculum/cut_share"] == 1
+    metrics = episode_metrics([episode("up", Ending.TURN_LIMIT), episode("down", Ending.TIMEOUT)])
+    assert {name for name in metrics if name.startswith("env/down/")} == {"env/down/error_rate", "env/down/max_turns"}
+    assert metrics["env/up/success"] == 0 and metrics["env/up/cut_share"] == metrics["curriculum/cut_share"] == 1
 
 
 def test_what_is_lost_to_the_context_and_to_invalid_actions():
@@ -737,9 +741,9 @@ def test_what_is_lost_to_the_context_and_to_invalid_actions():
             env="toy", item_id="toy_1", ending=ending, reward=0.0, success=False, max_turns=3, turns=turns
         )  # fmt: skip
 
-    found = episode_metrics([episode(Ending.CONTEXT_LIMIT, True, True), episode(Ending.TERMINATED, False, True),
+    metrics = episode_metrics([episode(Ending.CONTEXT_LIMIT, True, True), episode(Ending.TERMINATED, False, True),
                              episode(Ending.TIMEOUT, False)])  # fmt: skip
-    assert (found["env/toy/context_share"], found["env/toy/invalid_turns"]) == (0.5, 0.75)
+    assert (metrics["env/toy/context_share"], metrics["env/toy/invalid_turns"]) == (0.5, 0.75)
 
 
 def test_a_run_tells_each_step_and_once_why_it_learns_nothing(run, monkeypatch):
@@ -771,17 +775,17 @@ def test_the_mean_of_panels_is_over_all_of_them_or_absent():
 
 def test_an_exploration_that_lost_episodes_resumes(run):
     """A journal of an earlier version may lack episodes, or have another task's where a task is left out now."""
-    whole = run(*EVOLVE, "algorithm.tasks_per_step=40", name="whole")
+    unbroken = run(*EVOLVE, "algorithm.tasks_per_step=40", name="whole")
     with pytest.raises(Killed):
         run(*EVOLVE, "algorithm.tasks_per_step=40", die_after=70)
-    (file,) = (whole.folder.path.parent / "a" / "exploring").iterdir()
+    (file,) = (unbroken.folder.path.parent / "a" / "exploring").iterdir()
     entries = [json.loads(line) for line in file.read_text().splitlines()]
-    found = [entry for entry in entries if entry["key"] != "9"]
-    found[3]["episode"]["item_id"] = "counter_49"
-    file.write_text("".join(f"{json.dumps(entry)}\n" for entry in found))
+    kept_entries = [entry for entry in entries if entry["key"] != "9"]
+    kept_entries[3]["episode"]["item_id"] = "counter_49"
+    file.write_text("".join(f"{json.dumps(entry)}\n" for entry in kept_entries))
     again = run(*EVOLVE, "algorithm.tasks_per_step=40")
     assert len(entries) == 64 and [len(items) for items in again.played if len(items) > 8] == [18, 80]
-    assert kept(again) == kept(whole) and again.learnt == whole.learnt
+    assert successes_kept(again) == successes_kept(unbroken) and again.learnt == unbroken.learnt
 
 
 def test_a_task_that_turns_out_not_to_fit_is_drawn_no_more(run):
@@ -809,18 +813,18 @@ PLACES = [(EngineRun, "save_demonstrations"), (ScriptedTrainer, "learn"), (Scrip
 def test_a_run_that_is_killed_wherever_it_was_ends_as_the_whole_one(run, monkeypatch, owner, name):
     """At every call of a method, before it and after it, until none is left."""
     evolve = (*EVOLVE, "run.save_every=1", "mixture=dynamic", "curriculum=success_gated", "curriculum.rounds=[2,4]")
-    whole = run(*evolve, name="whole")
+    unbroken = run(*evolve, name="whole")
     method, calls, deaths = getattr(owner, name), {"left": 0}, 0
 
     def dying(self, *arguments, **named):
         calls["left"] -= 1
         if calls["left"] == 0:
             raise Killed
-        found = method(self, *arguments, **named)
+        result = method(self, *arguments, **named)
         calls["left"] -= 1
         if calls["left"] == 0:
             raise Killed
-        return found
+        return result
 
     monkeypatch.setattr(owner, name, dying)
     for left in range(1, 9):
@@ -834,9 +838,9 @@ def test_a_run_that_is_killed_wherever_it_was_ends_as_the_whole_one(run, monkeyp
         calls["left"] = 0
         trainer = run(*evolve)
     assert deaths > 1
-    assert trainer.learnt == whole.learnt and kept(trainer) == kept(whole)
-    assert resumed_state(trainer) == resumed_state(whole)
-    assert [row["step"] for row in read(trainer.folder.path)] == [row["step"] for row in read(whole.folder.path)]
+    assert trainer.learnt == unbroken.learnt and successes_kept(trainer) == successes_kept(unbroken)
+    assert resumed_state(trainer) == resumed_state(unbroken)
+    assert [row["step"] for row in read(trainer.folder.path)] == [row["step"] for row in read(unbroken.folder.path)]
 
 
 FRONTIER = ("algorithm=grpo", "algorithm.steps=6", "algorithm.tasks_per_step=8", "run.save_every=2", "mixture=frontier",
@@ -847,7 +851,7 @@ FRONTIER = ("algorithm=grpo", "algorithm.steps=6", "algorithm.tasks_per_step=8",
 @pytest.mark.parametrize("left", thinned(range(1, 7), 3))
 def test_a_killed_run_goes_on_with_the_same_parts_of_environments(run, monkeypatch, left):
     """At the log of each step, which is after what the state on disk knows or not."""
-    whole = run(*FRONTIER, name="whole")
+    uninterrupted = run(*FRONTIER, name="whole")
     log, calls = MetricsLog.log, {"left": left + 2}
 
     def dying(self, *arguments):
@@ -860,15 +864,15 @@ def test_a_killed_run_goes_on_with_the_same_parts_of_environments(run, monkeypat
     with pytest.raises(Killed):
         run(*FRONTIER)
     trainer = run(*FRONTIER)
-    assert resumed_state(trainer) == resumed_state(whole)
+    assert resumed_state(trainer) == resumed_state(uninterrupted)
     individuals = trainer.state.mixture["shares"]["individuals"]
     assert any(each["died"] for each in individuals)
     parts = {each["name"]: (each["env"], each["settings"]) for each in individuals}
     assert trainer.parts and trainer.parts.items() <= parts.items()
-    steps, unbroken = (read(each.folder.path) for each in (trainer, whole))
-    told = ("frontier/", "env/", "val/")
-    assert [[(key, value) for key, value in row.items() if key.startswith(told)] for row in steps] == [
-        [(key, value) for key, value in row.items() if key.startswith(told)] for row in unbroken
+    steps, unbroken = (read(each.folder.path) for each in (trainer, uninterrupted))
+    prefixes = ("frontier/", "env/", "val/")
+    assert [[(key, value) for key, value in row.items() if key.startswith(prefixes)] for row in steps] == [
+        [(key, value) for key, value in row.items() if key.startswith(prefixes)] for row in unbroken
     ]
     assert {key.split("/")[1] for row in steps for key in row if key.startswith("env/")} == {"counter"}
 
@@ -908,17 +912,17 @@ def test_a_run_that_goes_on_asks_the_writer_of_settings_nothing_twice(run, monke
         log(self, *arguments)
 
     with serving(server) as name:
-        whole = run(*WRITTEN, name="whole", writer=name)
-        asked = len(server.requests)
+        unbroken = run(*WRITTEN, name="whole", writer=name)
+        before = len(server.requests)
         monkeypatch.setattr(MetricsLog, "log", dying)
         with pytest.raises(ended):
             run(*WRITTEN, f"writer.max_cost={limit}", writer=name)
         again = run(*WRITTEN, writer=name)
-    assert asked == 3 and len(server.requests) == 6
-    assert resumed_state(again) == resumed_state(whole)
+    assert before == 3 and len(server.requests) == 6
+    assert resumed_state(again) == resumed_state(unbroken)
     shares = again.state.mixture["shares"]
     assert shares["told"]["unread"] == 1 and shares["told"]["refused"] >= 2 and len(shares["individuals"]) > 5
-    assert any("the writer proposes nothing: there is no JSON list" in line for line in whole.said)
+    assert any("the writer proposes nothing: there is no JSON list" in line for line in unbroken.said)
     assert read(again.folder.path)[-2]["frontier/writer_unread"] == 1
 
 
@@ -950,7 +954,7 @@ def test_an_algorithm_can_ask_and_encode_the_tasks_of_parts(toy_recipes):
 
 
 def test_a_step_that_cannot_be_saved_ends_the_run_with_one_line_and_is_repeated(run, monkeypatch):
-    whole = run(*EVOLVE, name="whole")
+    unbroken = run(*EVOLVE, name="whole")
     save, full = ScriptedTrainer.save, {"from": 4}
 
     def on_a_full_disk(self):
@@ -964,7 +968,7 @@ def test_a_step_that_cannot_be_saved_ends_the_run_with_one_line_and_is_repeated(
         run(*EVOLVE)
     full["from"] = 1000
     trainer = run(*EVOLVE)
-    assert trainer.learnt == whole.learnt and resumed_state(trainer) == resumed_state(whole)
+    assert trainer.learnt == unbroken.learnt and resumed_state(trainer) == resumed_state(unbroken)
 
 
 def test_episodes_are_written_while_the_run_goes_on_and_before_its_state(run, monkeypatch):
@@ -1005,14 +1009,14 @@ def test_episodes_that_cannot_be_stored_end_the_run_with_one_line(run, monkeypat
 def test_a_step_whose_episodes_all_begin_with_a_replay_has_no_success(run, monkeypatch):
     plain = ScriptedTrainer.rollouts
 
-    def replayed(trainer, rows, *, validate, **kept):
-        found = plain(trainer, rows, validate=validate, **kept)
-        for rollout in () if validate else found:
+    def replayed(trainer, rows, *, validate, **keys):
+        rollouts = plain(trainer, rows, validate=validate, **keys)
+        for rollout in () if validate else rollouts:
             rollout.episode.turns = [
                 *(replace(turn, calls=0) for turn in rollout.episode.turns),
                 *rollout.episode.turns,
             ]
-        return found
+        return rollouts
 
     monkeypatch.setattr(ScriptedTrainer, "rollouts", replayed)
     trainer = run("algorithm=grpo", "algorithm.steps=2")

@@ -49,9 +49,9 @@ def test_rows_come_back_as_they_were_put(units):
         fields=TensorDict({"ids": torch.stack(list(rows.values()))}, batch_size=5),
         tags=[{"status": "finished"} for _ in rows],
     )
-    wanted = ["row 3", "row 1"]
-    found = tq.kv_batch_get(keys=wanted, partition_id="train", select_fields=["ids"])
-    assert [row.tolist() for row in found["ids"]] == [rows[key].tolist() for key in wanted]
+    keys = ["row 3", "row 1"]
+    fetched = tq.kv_batch_get(keys=keys, partition_id="train", select_fields=["ids"])
+    assert [row.tolist() for row in fetched["ids"]] == [rows[key].tolist() for key in keys]
     tq.kv_clear(keys=list(rows), partition_id="train")
     assert len(actors()) == (0 if units == 1 else 2)
 
@@ -66,9 +66,9 @@ class Workers:
     def compute_log_prob(self, batch):
         assert len(batch) % 2 == 0
         tokens = tq.kv_batch_get(keys=batch.keys, partition_id="train", select_fields=["responses"])["responses"]
-        found = nested([(-row.float()).tolist() for row in tokens.unbind()])
+        scores = nested([(-row.float()).tolist() for row in tokens.unbind()])
         name = batch.extra_info["written"]
-        fields = {name: found, f"{name}_entropy": found} if batch.extra_info["calculate_entropy"] else {name: found}
+        fields = {name: scores, f"{name}_entropy": scores} if batch.extra_info["calculate_entropy"] else {name: scores}
         tq.kv_batch_put(keys=batch.keys, partition_id="train", fields=TensorDict(fields, batch_size=len(batch)))
 
 
@@ -115,9 +115,9 @@ def test_scores_stay_beside_the_tokens_of_their_rows(units):
     loss = Taught(VanillaConfig())
     by_key = {row.segment: row for row in scored}
     fields.write(padded, by_key, loss, learner.update_of, 9)
-    whole = tq.kv_batch_get(keys=padded.keys, partition_id="train")
-    told = {key: row.tolist() for key, row in zip(padded.keys, whole["stream_taught"].unbind(), strict=True)}
-    (padding,) = told.keys() - {*keys}
-    assert told == {"a_0_0": [-5, -6, -7], "a_1_0": [-8], "b_0_0": [-3, -4], padding: [0]}
-    assert {len(row) for row in whole["stream_taught_entropy"].unbind()} == {1, 2, 3}
+    fetched = tq.kv_batch_get(keys=padded.keys, partition_id="train")
+    scores_of = {key: row.tolist() for key, row in zip(padded.keys, fetched["stream_taught"].unbind(), strict=True)}
+    (padding,) = scores_of.keys() - {*keys}
+    assert scores_of == {"a_0_0": [-5, -6, -7], "a_1_0": [-8], "b_0_0": [-3, -4], padding: [0]}
+    assert {len(row) for row in fetched["stream_taught_entropy"].unbind()} == {1, 2, 3}
     tq.kv_clear(keys=padded.keys, partition_id="train")

@@ -49,8 +49,8 @@ class Guess(Environment):
         if action.message == "boom":
             raise RuntimeError("the game broke")
         right = action.message == str(self._number)
-        told = "Right." if right else f"{action.message}? No."
-        return Heard(prompt="Guess.", messages=[{"sender_id": 0, "content": told}], reward=float(right), done=right)
+        reply = "Right." if right else f"{action.message}? No."
+        return Heard(prompt="Guess.", messages=[{"sender_id": 0, "content": reply}], reward=float(right), done=right)
 
     @property
     def state(self) -> State:

@@ -22,14 +22,14 @@ def solved(tmp_path, words, tools, *tasks):
     assert set(tools) <= {tool.name for tool in env.spec.tools}
 
     async def rewards():
-        found = []
+        rewards = []
         for index in range(len(tasks)):
             await env.reset(Task("mcp", index))
             steps = [await env.step(command) for command in env.oracle(Task("mcp", index))]
             assert not any(step.info["invalid"] for step in steps), [step.observation.text for step in steps]
-            found.append(sum(step.reward for step in steps))
+            rewards.append(sum(step.reward for step in steps))
         await env.close()
-        return found
+        return rewards
 
     assert asyncio.run(rewards()) == [1.0] * len(tasks)
 

@@ -52,9 +52,9 @@ def test_pages_take_turns_and_splits_differ_in_their_seeds() -> None:
         "ascending-numbers, seed 1",
     ]
     for name, split in SPLITS.items():
-        found = {problem(index) for index in split}
-        assert {problem.seed for problem in found} == set(SEEDS[name])
-        assert {problem.mode for problem in found} == {"test" if name == "test" else "train"}
+        problems = {problem(index) for index in split}
+        assert {problem.seed for problem in problems} == set(SEEDS[name])
+        assert {problem.mode for problem in problems} == {"test" if name == "test" else "train"}
     with pytest.raises(TaskNotFound, match="miniwob has no task 26250: valid are 0 to 26249"):
         problem(26_250)
 
@@ -78,7 +78,7 @@ def test_the_package_is_named_where_it_is_missing(monkeypatch: pytest.MonkeyPatc
 
 @needs_browser
 def test_only_files_of_the_package_are_served() -> None:
-    assert (found := episode.serve(f"{episode.SITE}/core/core.js")) is not None and b"seedrandom" in found.body
+    assert (asset := episode.serve(f"{episode.SITE}/core/core.js")) is not None and b"seedrandom" in asset.body
     for url in ("/../__init__.py", "/%2e%2e/__init__.py", "/none.html", "//etc/passwd", "/core"):
         assert episode.serve(episode.SITE + url) is None
     assert episode.serve("http://example.com/core/core.js") is None
@@ -168,7 +168,7 @@ def test_time_costs_only_with_decay(env: MiniWoB) -> None:
         return trail.reward, trail.done
 
     async def all_of_them() -> list[tuple[float, bool]]:
-        return [await rewards(*asked) for asked in ((False, 0), (False, 12), (True, 0), (True, 4), (True, 12))]
+        return [await rewards(*arguments) for arguments in ((False, 0), (False, 12), (True, 0), (True, 4), (True, 12))]
 
     free, late, quick, slow, lost = asyncio.run(all_of_them())
     assert free == late == (1.0, True)

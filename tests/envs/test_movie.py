@@ -73,8 +73,8 @@ def test_searches() -> None:
         "get_search_movie", movie_name=f" {film.title}"
     )
     part = film.title[1:]
-    found = use("get_search_movie", movie_name=part)
-    assert isinstance(found, list) and part.lower() in found[0]["title"].lower()
+    movies = use("get_search_movie", movie_name=part)
+    assert isinstance(movies, list) and part.lower() in movies[0]["title"].lower()
     for nothing in ("", " ", "no such film"):
         with pytest.raises(Refused, match="no film is called"):
             use("get_search_movie", movie_name=nothing)

@@ -72,8 +72,8 @@ def test_an_evaluation_on_official_ids(tmp_path):
 def test_a_run_on_official_ids(tmp_path):
     ids = item_file(tmp_path / "ids.json", "maze_3", "textcraft_500", "textcraft_501")
     with running(upstream()) as server:
-        given = ["name=one", "env=textcraft", f"env.address={server.address}", f"envs.textcraft.split={ids}"]
-        config = load([*given, f"envs.textcraft.panels={{test: {{split: {ids}}}}}", f"run.dir={tmp_path / 'run'}"])
+        words = ["name=one", "env=textcraft", f"env.address={server.address}", f"envs.textcraft.split={ids}"]
+        config = load([*words, f"envs.textcraft.panels={{test: {{split: {ids}}}}}", f"run.dir={tmp_path / 'run'}"])
         run = Resolved(config)
         assert run.panels["textcraft"]["test"].item_ids == ("textcraft_500", "textcraft_501")
         assert list(run.pools["textcraft"]) == [500, 501]
@@ -87,14 +87,14 @@ def test_a_run_on_official_ids(tmp_path):
 @pytest.mark.parametrize("env", ["maze", "searchqa", "sqlgym", "movie", "alfworld"])
 def test_a_split_that_agentgym_does_not_have(env):
     with running(upstream(env)) as server:
-        said = f"no split 'test' on {server.address}.*AgentGym's server has tasks 0 to .*file of AgentGym's item ids"
-        with pytest.raises(ValueError, match=said):
+        message = f"no split 'test' on {server.address}.*AgentGym's server has tasks 0 to .*file of AgentGym's item ids"
+        with pytest.raises(ValueError, match=message):
             select(env, "test", host=host_at(server.address))
 
 
 def test_a_task_that_agentgym_does_not_have(tmp_path):
-    said = r"ids\.json, entry 2: maze_30 is not on .* 0 to 25"
-    with running(upstream("maze")) as server, pytest.raises(ValueError, match=said):
+    message = r"ids\.json, entry 2: maze_30 is not on .* 0 to 25"
+    with running(upstream("maze")) as server, pytest.raises(ValueError, match=message):
         select("maze", item_file(tmp_path / "ids.json", "maze_3", "maze_30"), host=host_at(server.address))
 
 

@@ -71,7 +71,7 @@ def host(address, **settings):
     return open_host(HostSettings.of({"address": f"ws://{address}", "patience": 0.2, **settings}))
 
 
-async def said(address, *messages, **options):
+async def answers_of(address, *messages, **options):
     """The server's answers to messages in one socket; a text is sent as it is."""
     async with ClientSession() as session, session.ws_connect(f"ws://{address}/ws", **options) as ws:
         answers = []
@@ -83,7 +83,7 @@ async def said(address, *messages, **options):
 
 
 def talk(address, *messages, **options):
-    return asyncio.run(said(address, *messages, **options))
+    return asyncio.run(answers_of(address, *messages, **options))
 
 
 def reset(**data):
@@ -286,15 +286,17 @@ def test_the_task_api(counter):
 def test_panels_are_public(toys, monkeypatch, tmp_path):
     """As the command reads them: under the names and digests that an evaluation prints."""
     write_item_ids(listed := tmp_path / "mine.json", [Task("counter", 3), Task("counter", 44)])
-    monkeypatch.setattr("agentgym_rl.envs.protocol.server.serve", lambda settings, *_: said.append(settings.panels))
+    monkeypatch.setattr(
+        "agentgym_rl.envs.protocol.server.serve", lambda settings, *_: published.append(settings.panels)
+    )
     words = ["serve", "counter", "maze", "--protocol", "openenv", "--port", "0"]
-    said: list[list[Panel]] = []
+    published: list[list[Panel]] = []
     drawn = ["--panel", "counter:test:4:2", "--panel", str(listed), "--panel", "maze:test:3"]
-    told = CliRunner().invoke(app, [*words, *drawn])
-    assert told.exit_code == 0, told.output
-    panel, mine, _ = said[0]
+    result = CliRunner().invoke(app, [*words, *drawn])
+    assert result.exit_code == 0, result.output
+    panel, mine, _ = published[0]
     assert (panel.name, panel) == ("test-n4-seed2", select("counter", "test", n=4, seed=2))
-    with serving("counter", "maze", panels=said[0]) as address:
+    with serving("counter", "maze", panels=published[0]) as address:
         splits = httpx.get(f"http://{address}/counter/splits").json()
         assert [(split["name"], split["type"], split["num_tasks"]) for split in splits[2:]] == [
             ("test-n4-seed2", "test", 4),
@@ -311,7 +313,7 @@ def test_panels_are_public(toys, monkeypatch, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         (["--panel", "counter:test"], "counter has a split or a panel 'test' already"),
         (["--panel", "maze:test:3"], "panel test-n3-seed0 has tasks of maze, which is not served"),
@@ -319,9 +321,9 @@ def test_panels_are_public(toys, monkeypatch, tmp_path):
         (["--panel", "counter:test:2", "--protocol", "agentgym"], "add --protocol openenv"),
     ],
 )
-def test_panels_that_cannot_be_public(toys, options, said):
-    told = CliRunner().invoke(app, ["serve", "counter", "--port", "0", "--protocol", "openenv", *options])
-    assert told.exit_code == 2 and said in " ".join(told.output.replace("│", " ").split())
+def test_panels_that_cannot_be_public(toys, options, message):
+    result = CliRunner().invoke(app, ["serve", "counter", "--port", "0", "--protocol", "openenv", *options])
+    assert result.exit_code == 2 and message in " ".join(result.output.replace("│", " ").split())
 
 
 @pytest.mark.slow
@@ -397,12 +399,12 @@ def test_an_episode_is_the_same_through_the_wire(name):
     task = Task(name, here.spec.splits["test"][0])
 
     async def seen(env):
-        found = [(await env.reset(task)).text]
+        seen_steps = [(await env.reset(task)).text]
         for command in here.oracle(task):
-            taken = await env.step(command)
-            found.append((taken.observation, taken.reward, taken.terminated, taken.truncated, taken.info["invalid"]))
+            step = await env.step(command)
+            seen_steps.append((step.observation, step.reward, step.terminated, step.truncated, step.info["invalid"]))
         await env.close()
-        return found
+        return seen_steps
 
     with serving(name) as address:
         there = host(address)
@@ -552,16 +554,16 @@ class StandIn:
         await ws.prepare(request)
         results = iter(self.results)
         async for message in ws:
-            asked = json.loads(message.data)
-            self.asked.append(asked)
-            if asked["type"] == "reset":
+            body = json.loads(message.data)
+            self.asked.append(body)
+            if body["type"] == "reset":
                 results = iter(self.results)
-            if asked["type"] == "close":
+            if body["type"] == "close":
                 break
-            if asked["type"] == "state":
-                assert "data" not in asked, "OpenEnv's servers refuse it"
+            if body["type"] == "state":
+                assert "data" not in body, "OpenEnv's servers refuse it"
                 await ws.send_json({"type": "state", "data": {}})
-            elif asked["type"] == "step" and self.broken:
+            elif body["type"] == "step" and self.broken:
                 if self.answer is None:
                     break
                 if isinstance(self.answer, float):
@@ -574,26 +576,26 @@ class StandIn:
 
 @contextmanager
 def standing_in(stand_in):
-    loop, ready, found = asyncio.new_event_loop(), threading.Event(), {}
+    loop, ready, shared = asyncio.new_event_loop(), threading.Event(), {}
 
     async def serve():
         runner = web.AppRunner(stand_in.app(), shutdown_timeout=0.1)
         await runner.setup()
         site = web.TCPSite(runner, "127.0.0.1", 0)
         await site.start()
-        found["address"] = f"127.0.0.1:{site._server.sockets[0].getsockname()[1]}"
-        found["done"] = asyncio.Event()
+        shared["address"] = f"127.0.0.1:{site._server.sockets[0].getsockname()[1]}"
+        shared["done"] = asyncio.Event()
         ready.set()
-        await found["done"].wait()
+        await shared["done"].wait()
         await runner.cleanup()
 
     thread = threading.Thread(target=loop.run_until_complete, args=(serve(),))
     thread.start()
     ready.wait(10)
     try:
-        yield found["address"]
+        yield shared["address"]
     finally:
-        loop.call_soon_threadsafe(found["done"].set)
+        loop.call_soon_threadsafe(shared["done"].set)
         thread.join(20)
         loop.close()
 
@@ -632,16 +634,16 @@ def test_recorded_servers_are_played(name, options, command, sent, texts, reward
         env = place.open("openenv", options)
         assert "Say something." in env.spec.instructions["compact"]
         first = await env.reset(Task("openenv", 7))
-        taken = await env.step(command)
+        step = await env.step(command)
         await env.close()
-        return first, taken
+        return first, step
 
     with standing_in(stand_in) as address:
-        first, taken = asyncio.run(play(address))
+        first, step = asyncio.run(play(address))
     assert [message["data"] for message in stand_in.asked if "data" in message] == [{"seed": 7}, sent]
-    assert texts is None or (first.text, taken.observation.text) == texts
-    assert (taken.reward, (taken.terminated, taken.truncated)) == (reward, ended)
-    assert taken.info["raw_reward"] == RECORDED[name][1][1]["reward"]
+    assert texts is None or (first.text, step.observation.text) == texts
+    assert (step.reward, (step.terminated, step.truncated)) == (reward, ended)
+    assert step.info["raw_reward"] == RECORDED[name][1][1]["reward"]
 
 
 def test_a_call_that_fits_no_tool_stays_with_the_agent():
@@ -703,15 +705,15 @@ def test_a_malformed_action_is_the_agents_mistake():
     async def play(address):
         env = host(address).open("openenv", {})
         await env.reset(Task("openenv", 0))
-        taken = await env.step("hello")
+        step = await env.step("hello")
         stand_in.broken = False
         assert (await env.step("hello")).reward == 0.5
         await env.close()
-        return taken
+        return step
 
     with standing_in(stand_in) as address:
-        taken = asyncio.run(play(address))
-    assert taken.info["invalid"] and "Invalid message" in taken.observation.text and not taken.done
+        step = asyncio.run(play(address))
+    assert step.info["invalid"] and "Invalid message" in step.observation.text and not step.done
 
 
 def test_a_failed_episode_is_run_again_and_masked():

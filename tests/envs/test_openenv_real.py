@@ -87,10 +87,10 @@ def test_the_real_client_plays_our_environments(name):
 def test_the_real_validator_passes_our_server(name):
     with ours(name) as address:
         words = [f"{BIN}/openenv", "validate", f"http://{address}"]
-        done = subprocess.run(words, capture_output=True, text=True)
-    print(done.stdout)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert '"passed": true' in done.stdout or "Verdict: PASS" in done.stdout
+        process = subprocess.run(words, capture_output=True, text=True)
+    print(process.stdout)
+    assert process.returncode == 0, process.stdout + process.stderr
+    assert '"passed": true' in process.stdout or "Verdict: PASS" in process.stdout
 
 
 async def episode(address, options, index, *commands):

@@ -57,9 +57,9 @@ def test_missing_extra_names_the_pip_command(monkeypatch):
 
 
 def test_a_package_of_others_has_no_extra_of_ours(toys):
-    with pytest.raises(EnvError, match=r"'needy': its entry point needy_world:Needy .*'a_package_nobody_has'") as said:
+    with pytest.raises(EnvError, match=r"'needy': its entry point needy_world:Needy .*'a_package_nobody_has'") as info:
         env_class("needy")
-    assert "agentgym-rl[" not in str(said.value)
+    assert "agentgym-rl[" not in str(info.value)
 
 
 def test_a_broken_plug_in_names_its_entry_point(toys):
@@ -84,11 +84,11 @@ def spoken(tmp_path):
     """Writes a file of AgentTraj with one conversation; its path."""
 
     def write(item_id, *messages):
-        said = [
+        turns = [
             {"from": ("human", "gpt")[at % 2], "loss": None, "value": message} for at, message in enumerate(messages)
         ]
         path = tmp_path / "trajectories.json"
-        path.write_text(json.dumps([{"item_id": "webshop_1"}, {"item_id": item_id, "conversations": said}]))
+        path.write_text(json.dumps([{"item_id": "webshop_1"}, {"item_id": item_id, "conversations": turns}]))
         return str(path)
 
     return write

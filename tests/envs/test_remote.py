@@ -34,9 +34,9 @@ def quick(monkeypatch):
 def nothing_stays_open():
     """Every HTTP session is closed with its last lease."""
     yield
-    found = [servers for of_loops in _SERVERS.values() for servers in of_loops._made.values()]
+    made = [servers for of_loops in _SERVERS.values() for servers in of_loops._made.values()]
     _SERVERS.clear()
-    assert all(servers._http is None and servers.pool.idle for servers in found)
+    assert all(servers._http is None and servers.pool.idle for servers in made)
 
 
 def remote(name, address, style="agentgym", **settings):

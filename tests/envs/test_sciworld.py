@@ -234,17 +234,17 @@ def test_games_do_not_disturb_each_other() -> None:
 
     async def alone() -> list[str]:
         env = SciWorld()
-        found = [(await walk(env, task, follow(wander(task.index, 20)))).digest() for task in TASKS]
+        digests = [(await walk(env, task, follow(wander(task.index, 20)))).digest() for task in TASKS]
         await env.close()
-        return found
+        return digests
 
     async def together() -> list[str]:
         sessions = [SciWorld() for _ in TASKS]
         plays = (walk(env, task, follow(wander(task.index, 20))) for env, task in zip(sessions, TASKS, strict=True))
-        found = await asyncio.gather(*plays)
+        trails = await asyncio.gather(*plays)
         for env in sessions:
             await env.close()
-        return [trail.digest() for trail in found]
+        return [trail.digest() for trail in trails]
 
     expected = asyncio.run(alone())
     assert asyncio.run(together()) == expected
@@ -254,13 +254,13 @@ def test_games_do_not_disturb_each_other() -> None:
 def test_a_game_goes_the_same_way_in_every_process() -> None:
     """Things in one room are listed in the same order whatever was loaded before and in whichever process."""
 
-    async def found() -> dict[str, str]:
+    async def digests_here() -> dict[str, str]:
         world = SciWorld()
         digests = {str(task): await digest(world, task) for task in TASKS}
         await world.close()
         return digests
 
-    assert asyncio.run(found()) == {
+    assert asyncio.run(digests_here()) == {
         "sciworld_3086": "7de5f1239337",
         "sciworld_1097": "2ca2201a3ad2",
         "sciworld_3900": "0082e751ce35",

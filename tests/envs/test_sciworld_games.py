@@ -44,11 +44,11 @@ def test_games_are_agentgyms() -> None:
 
 
 def test_splits_are_disjoint_whole_and_frozen() -> None:
-    found = splits()
-    parts = [index for split in ("train", "dev", "test") for index in found[split]]
-    assert sorted(parts) == list(found["agentgym"]) == list(range(4339))
-    assert list(found["test"][:12]) == [21, 22, 23, 24, 25, 26, 27, 28, 29, 51, 52, 53]
-    digests = {split: hashlib.sha256(json.dumps(found[split]).encode()).hexdigest()[:16] for split in found}
+    indices_of = splits()
+    parts = [index for split in ("train", "dev", "test") for index in indices_of[split]]
+    assert sorted(parts) == list(indices_of["agentgym"]) == list(range(4339))
+    assert list(indices_of["test"][:12]) == [21, 22, 23, 24, 25, 26, 27, 28, 29, 51, 52, 53]
+    digests = {split: hashlib.sha256(json.dumps(indices_of[split]).encode()).hexdigest()[:16] for split in indices_of}
     assert digests == {
         "train": "3b54de092fa97288",
         "dev": "f0007bae4b892d8d",
@@ -59,11 +59,11 @@ def test_splits_are_disjoint_whole_and_frozen() -> None:
 
 @given(st.integers(0, 4338))
 def test_an_index_is_a_family_and_a_variation(index: int) -> None:
-    found = game(index)
-    assert 0 <= found.variation < found.family.variations
-    assert STARTS[FAMILIES.index(found.family)] + found.variation == index
-    place = found.variation
-    split = "train" if place < found.family.dev else "dev" if place < found.family.test else "test"
+    game_of_index = game(index)
+    assert 0 <= game_of_index.variation < game_of_index.family.variations
+    assert STARTS[FAMILIES.index(game_of_index.family)] + game_of_index.variation == index
+    place = game_of_index.variation
+    split = "train" if place < game_of_index.family.dev else "dev" if place < game_of_index.family.test else "test"
     assert splits_of(SciWorld(), index) == [split, "agentgym"]
 
 

@@ -170,14 +170,14 @@ SOUP = st.lists(st.sampled_from(["<search>", "</search>", "<answer>", "</answer>
 @given(SOUP.map("".join))
 def test_the_first_whole_tag_decides_and_the_last_answer_counts(response: str) -> None:
     tag = re.search(r"<(search|answer)>(.*?)</\1>", response, re.DOTALL)
-    found = tags.find(response)
+    parsed = tags.find(response)
     if tag is None:
-        assert found is None
+        assert parsed is None
         return
     text = tag[2] if tag[1] == "search" else re.findall(r"<answer>(.*?)</answer>", response, re.DOTALL)[-1]
-    assert found is not None
-    assert (found.kind, found.text) == (tag[1], " ".join(text.split()))
-    assert tags.find(str(found)) == found
+    assert parsed is not None
+    assert (parsed.kind, parsed.text) == (tag[1], " ".join(text.split()))
+    assert tags.find(str(parsed)) == parsed
 
 
 def test_a_response_of_nothing_but_tags_is_read_in_linear_time() -> None:
@@ -218,8 +218,8 @@ def test_scores_of_any_text(answer: str, golden: list[str]) -> None:
 
 
 @given(st.lists(st.tuples(st.text(max_size=300), st.text(max_size=5000)), max_size=10), st.text(max_size=50))
-def test_observations_are_bounded(found: list[tuple[str, str]], query: str) -> None:
-    passages = [Passage(*each) for each in found]
+def test_observations_are_bounded(texts: list[tuple[str, str]], query: str) -> None:
+    passages = [Passage(*each) for each in texts]
     for style in ("agentgym", "compact"):
         assert len(wording.information(passages, query, style)) <= 4_000
 
@@ -249,22 +249,22 @@ def test_random_walks_raise_nothing_and_stay_within_bounds(options: dict[str, ob
     async def walk(index: int) -> int:
         await env.reset(Task("searchqa", index))
         goal = env.oracle(Task("searchqa", index))
-        total, taken = 0.0, 0
+        total, steps = 0.0, 0
         for _ in range(30):
             action = rng.choice(goal) if rng.random() < 0.2 else " ".join(rng.choices(PIECES, k=rng.randrange(6)))
             step = await env.step(action)
-            taken += 1
+            steps += 1
             total += step.reward
             assert 0 <= step.reward <= 1 and len(step.observation.text) <= 4_000
             if step.done:
                 break
         assert 0 <= total <= 1 + 1e-9
-        return taken
+        return steps
 
     async def walks() -> int:
-        taken = 0
-        while taken < swept(4_000):
-            taken += await walk(rng.choice(indices))
-        return taken
+        steps = 0
+        while steps < swept(4_000):
+            steps += await walk(rng.choice(indices))
+        return steps
 
     assert asyncio.run(walks()) >= swept(4_000)

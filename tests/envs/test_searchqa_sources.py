@@ -40,11 +40,11 @@ class Stub(BaseHTTPRequestHandler):
     """Search-R1's API over :data:`PASSAGES`; some queries make trouble."""
 
     def do_POST(self) -> None:
-        asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        posted = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         server = self.server
         assert isinstance(server, StubServer)
-        server.asked.append((self.path, asked))
-        query = asked["queries"][0]
+        server.asked.append((self.path, posted))
+        query = posted["queries"][0]
         if query == "wait":
             server.over.wait(20)
         if query == "hang up":
@@ -144,13 +144,13 @@ def test_passages_are_read_where_they_lie(corpus: tuple[Path, Path]) -> None:
 def test_the_articles_as_a_corpus_answer_like_the_built_in_ones(tmp_path: Path) -> None:
     path = tmp_path / "articles.jsonl"
     written = articles.write(path)
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-m", "agentgym_rl.envs.searchqa", str(path), str(tmp_path / "index")],
         capture_output=True,
         text=True,
         check=True,
     )
-    assert f"{written} passages indexed" in done.stdout
+    assert f"{written} passages indexed" in process.stdout
     env = SearchQA(corpus=path, index=tmp_path / "index")
     for query in ("Malmok country", "river founded", "city"):
         assert search(env, query) == search(SearchQA(), query)

@@ -41,19 +41,19 @@ def test_two_workers_answer_for_each_others_sessions(toys):
     with served("counter", "todo", "--workers", "2", "--max-sessions", "8") as (process, address):
         ids = set()
         while {number % 2 for number in ids} != {0, 1}:  # each takes four; the second takes its time to start
-            told = httpx.post(f"{address}/counter/create", json={}, timeout=LONG)
-            ids |= {told.json()["id"]} if told.status_code == 200 else set()
+            response = httpx.post(f"{address}/counter/create", json={}, timeout=LONG)
+            ids |= {response.json()["id"]} if response.status_code == 200 else set()
             time.sleep(0.02)
         for number in ids:
             for _ in range(4):  # each on a connection of its own, which either worker may take
-                told = httpx.post(f"{address}/counter/reset", json={"id": number, "data_idx": 1}, timeout=LONG)
-                assert told.json()["observation"] == "Count to 2."
-            told = httpx.get(f"{address}/counter/observation", params={"id": number}, timeout=LONG)
-            assert told.json() == "Count to 2."
+                response = httpx.post(f"{address}/counter/reset", json={"id": number, "data_idx": 1}, timeout=LONG)
+                assert response.json()["observation"] == "Count to 2."
+            response = httpx.get(f"{address}/counter/observation", params={"id": number}, timeout=LONG)
+            assert response.json() == "Count to 2."
         with httpx.Client(base_url=address, timeout=LONG) as client:
             for number in ids:
-                said = client.post("/counter/step", json={"id": number, "action": "say 1 é"}).json()
-                assert said["observation"] == "I do not understand."
+                reply = client.post("/counter/step", json={"id": number, "action": "say 1 é"}).json()
+                assert reply["observation"] == "I do not understand."
             assert client.post("/counter/step", json={"id": "x"}).status_code == 422
             assert client.post("/todo/step", json={"env_idx": min(ids), "action": ""}).status_code == 404
             while client.post("/counter/create", json={}).status_code == 200:
@@ -72,22 +72,22 @@ def test_a_worker_that_dies_is_replaced_and_only_its_sessions_are_lost(toys):
     with served("counter", "--workers", "2") as (process, address):
         ids = set()
         while {number % 2 for number in ids} != {0, 1}:
-            told = httpx.post(f"{address}/create", json={}, timeout=LONG)
-            ids |= {told.json()["id"]} if told.status_code == 200 else set()
+            response = httpx.post(f"{address}/create", json={}, timeout=LONG)
+            ids |= {response.json()["id"]} if response.status_code == 200 else set()
             time.sleep(0.02)
         time.sleep(SOON)
         children = _children(process.pid)
         os.kill(children[0], signal.SIGKILL)
         assert "ended with status -9; its sessions are lost, and another takes its place" in process.stderr.readline()
 
-        def told(number):
+        def reset(number):
             return httpx.post(f"{address}/reset", json={"id": number, "data_idx": 1}, timeout=LONG)
 
         deadline = time.monotonic() + LONG
-        answers = [told(number) for number in ids]
+        answers = [reset(number) for number in ids]
         while any(answer.status_code == 503 for answer in answers) and time.monotonic() < deadline:
             time.sleep(0.1)
-            answers = [told(number) for number in ids for _ in range(3)]
+            answers = [reset(number) for number in ids for _ in range(3)]
         lost = {answer.json().get("type") for answer in answers}
         assert lost == {None, "UnknownSession"}
         assert len(_children(process.pid)) == 2 and process.poll() is None
