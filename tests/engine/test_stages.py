@@ -921,7 +921,7 @@ def test_a_run_that_goes_on_asks_the_writer_of_settings_nothing_twice(run, monke
     assert before == 3 and len(server.requests) == 6
     assert resumed_state(again) == resumed_state(unbroken)
     shares = again.state.mixture["shares"]
-    assert shares["told"]["unread"] == 1 and shares["told"]["refused"] >= 2 and len(shares["individuals"]) > 5
+    assert shares["answers"]["unread"] == 1 and shares["answers"]["refused"] >= 2 and len(shares["individuals"]) > 5
     assert any("the writer proposes nothing: there is no JSON list" in line for line in unbroken.said)
     assert read(again.folder.path)[-2]["frontier/writer_unread"] == 1
 
@@ -931,7 +931,7 @@ def test_a_writer_of_settings_that_is_down_leaves_births_to_the_knobs(run):
     server.faults = [None, *[(500, "gone")] * 7]
     with serving(server) as name:
         trainer = run(*WRITTEN, writer=name)
-    assert not server.faults and trainer.state.mixture["shares"]["told"]["unread"] >= 1
+    assert not server.faults and trainer.state.mixture["shares"]["answers"]["unread"] >= 1
     assert any("the writer proposes nothing: openai:" in line and "500: gone" in line for line in trainer.said)
     assert trainer.state.written["calls"] == 2
 
