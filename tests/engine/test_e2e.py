@@ -474,7 +474,7 @@ def test_verls_own_entry_point_trains_in_our_worlds(tmp_path: Path) -> None:
         env=os.environ | {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"},
     )
     try:
-        out, _ = process.communicate(timeout=500)
+        out, _ = process.communicate(timeout=800)
     finally:
         for pid in processes_of(process.pid):
             os.kill(pid, signal.SIGKILL)

@@ -20,6 +20,8 @@ from agentgym_rl.engine.verl import fields  # noqa: E402
 from agentgym_rl.engine.verl.learner import Learner  # noqa: E402
 from agentgym_rl.engine.verl.weights import Weights  # noqa: E402
 
+pytestmark = pytest.mark.timeout(300)  # Ray starts, and for each number of units the queue
+
 
 @pytest.fixture(scope="module")
 def cluster():
