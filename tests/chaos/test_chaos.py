@@ -185,7 +185,7 @@ def test_a_driver_killed_while_settings_follow_the_agent(place: Path, cache: str
     assert step_of(folder) == 4 + 2
     assert any(each["died"] for each in state(folder)["mixture"]["shares"]["individuals"])
     Run(folder, cache, recipe=FRONTIER).finish()
-    assert same_training(whole.folder, folder, "grpo") == 6
+    assert same_training(whole.folder, folder, "grpo") > 6
 
 
 # environments
