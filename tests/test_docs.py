@@ -226,11 +226,13 @@ def test_formulas_and_docstrings_become_html():
     try:
         html = markdown(
             "costs $5, `$x$`, $\\theta_1$ and\n\n$$a\n- b$$\n\n"
-            ":class:`~a.b.C`, :mod:`d.e`, :math:`x`\n\n.. math:: y\n   = z\n",
-            extensions=["docs_markdown"],
+            ":class:`~a.b.C`, :mod:`d.e`, :data:`F`, :mod:`a title <.g>`, :math:`x`\n\n.. math:: y\n   = z\n\n"
+            "==  =====\nab  x y\n    z\ncd  \\|q\\|\n==  =====\n",
+            extensions=["docs_markdown", "tables"],
         )
     finally:
         sys.path.remove(str(ROOT / "scripts"))
     assert "costs $5," in html and "<code>$x$</code>" in html
     assert html.count("<math") == 4 and html.count('display="block"') == 2
-    assert "<code>C</code>, <code>d.e</code>" in html
+    assert "<code>C</code>, <code>d.e</code>, <code>F</code>, a title, <math" in html
+    assert re.findall("<td>(.*?)</td>", html) == ["ab", "x y z", "cd", "|q|"]
