@@ -59,7 +59,8 @@ from agentgym_rl.engine.recipe.compose import load
 from agentgym_rl.engine.recipe.config import Config
 from agentgym_rl.engine.recipe.digest import code
 from agentgym_rl.engine.recipe.resolved import Resolved
-from agentgym_rl.engine.run.export import export, find
+from agentgym_rl.engine.run.checkpoint import find
+from agentgym_rl.engine.run.export import export
 from agentgym_rl.engine.run.folder import Interrupted
 from agentgym_rl.engine.run.session import Session
 from agentgym_rl.engine.run.train import train

@@ -22,9 +22,9 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig  
 
 from agentgym_rl.data import episode_store  # noqa: E402
 from agentgym_rl.engine.recipe.config import TinyModelConfig  # noqa: E402
-from agentgym_rl.engine.run import export as exports  # noqa: E402
 from agentgym_rl.engine.run import tiny  # noqa: E402
-from agentgym_rl.engine.run.export import cached, export, find, merged  # noqa: E402
+from agentgym_rl.engine.run.checkpoint import find, is_run  # noqa: E402
+from agentgym_rl.engine.run.export import cached, export, merged  # noqa: E402
 from agentgym_rl.envs.splits import fingerprint  # noqa: E402
 from agentgym_rl.eval.evaluation import suite  # noqa: E402
 from agentgym_rl.eval.evaluation.evaluate import EPISODES, evaluate  # noqa: E402
@@ -174,7 +174,7 @@ def test_prompts_belong_to_checkpoints(run, tmp_path, monkeypatch):
 def test_which_checkpoint_is_meant(run, place, step):
     checkpoint = find(place.format(run=run))
     assert (checkpoint.step, checkpoint.folder.name, checkpoint.run) == (step, f"global_step_{step}", run)
-    assert exports.is_run(place.format(run=run))
+    assert is_run(place.format(run=run))
 
 
 def test_without_a_control_the_last_weights_are_meant(run):
@@ -202,7 +202,7 @@ def test_what_is_not_there_is_told(run, tmp_path):
     (run / "state.json").unlink()
     with pytest.raises(FileNotFoundError, match="has no checkpoint yet"):
         find(str(run))
-    assert not exports.is_run(str(tmp_path))
+    assert not is_run(str(tmp_path))
 
 
 def test_nothing_is_overwritten_and_bad_dtypes_are_told(run, tmp_path):

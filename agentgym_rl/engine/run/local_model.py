@@ -25,8 +25,9 @@ def folder_of(policy: str, fetch: Callable[[str], str] = pretrained.local) -> st
     if not is_place(policy):
         return None
     with needs(policy, "cpu"):
-        from agentgym_rl.engine.run import export
-    return str(export.cached(export.find(policy))) if export.is_run(policy) else fetch(policy)
+        from agentgym_rl.engine.run.checkpoint import find, is_run
+        from agentgym_rl.engine.run.export import cached
+    return str(cached(find(policy))) if is_run(policy) else fetch(policy)
 
 
 def arguments(name: str, options: ModelOptions) -> dict[str, Any]:
