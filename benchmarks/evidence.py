@@ -55,11 +55,11 @@ from staleness import why
 from studies import STUDIES, Study
 
 from agentgym_rl.data.files import read_jsonl, write_text
+from agentgym_rl.engine.recipe.checkpoint import find
 from agentgym_rl.engine.recipe.compose import load
 from agentgym_rl.engine.recipe.config import Config
 from agentgym_rl.engine.recipe.digest import code
 from agentgym_rl.engine.recipe.resolved import Resolved
-from agentgym_rl.engine.run.checkpoint import find
 from agentgym_rl.engine.run.export import export
 from agentgym_rl.engine.run.folder import Interrupted
 from agentgym_rl.engine.run.session import Session

@@ -80,7 +80,7 @@ def test_the_world_keeps_the_contract(installed, tmp_path):
 
 
 ALGORITHMS = (
-    "turn_rloo", "late_turns", "duration", "prefer_then_imitate", "distill", "tree", "hindsight", "next_state",
+    "turn_rloo", "late_turns", "duration", "prefer_then_imitate", "tree", "hindsight", "next_state",
     "playbook",
 )  # fmt: skip
 

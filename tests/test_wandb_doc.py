@@ -7,7 +7,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 FAMILIES = (
-    "agentevol|credit|curriculum|dart|diagnostics|dpo|env|errors|frontier|guided|inspo|mixture|prm|restarts|rollout|run"
+    "agentevol|credit|curriculum|dart|diagnostics|distill|dpo|env|errors|frontier|guided|inspo|mixture|prm|restarts|rollout|run"
     "|search|shaping|stage|supervised|sync|val"
 )
 NAME = re.compile(rf'"((?:{FAMILIES})/[a-z_/{{}}]*[a-z}}])"')

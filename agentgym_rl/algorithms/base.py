@@ -65,6 +65,8 @@ class Needs:
     relabels: str | None = None
     """The key that relabels episodes; every environment with training tasks must tell which goals they reached
     (:meth:`.TextEnv.achieved`)."""
+    plans: str | None = None
+    """The key that reads the commands of the oracle; every environment with training tasks must have one."""
     by_environment: str | None = None
     """The key or algorithm that goes by the names of environments, so that it cannot take parts that a mixture makes
     (:attr:`.Mixture.makes_parts`)."""
@@ -207,6 +209,10 @@ class Run(Protocol):
     @property
     def response_tokens(self) -> int:
         """Most tokens of a segment after its prompt (``model.response_tokens``)."""
+
+    @property
+    def context(self) -> int:
+        """Most tokens of a segment, those of its prompt included."""
 
     @property
     def demonstrations(self) -> Sequence[Rollout]:

@@ -32,12 +32,10 @@ from agentgym_rl.algorithms.config import within
 from agentgym_rl.algorithms.grpo import GRPO, GRPOConfig
 from agentgym_rl.algorithms.losses.clipped import ClippedConfig
 from agentgym_rl.algorithms.losses.off_policy import MOVED, SAMPLED, OffPolicy
-from agentgym_rl.algorithms.restarts import task_of
-from agentgym_rl.algorithms.rows import PerToken, Row
-from agentgym_rl.data.episode import Episode, prefaced
-from agentgym_rl.envs.core import Message
+from agentgym_rl.algorithms.other_prompt import under
+from agentgym_rl.algorithms.rows import Row
+from agentgym_rl.data.episode import prefaced
 from agentgym_rl.rollout.playbook import Playbook
-from agentgym_rl.rollout.supervised import Example
 
 GUIDED, GROUP = "guided", "group"
 """Tags of an episode: whether it read the lessons; the number of its group in the step."""
@@ -69,15 +67,8 @@ class GuidanceConfig:
 
     @property
     def lessons(self) -> Playbook:
-        """Those that episodes read.
-
-        Raises:
-            ValueError, FileNotFoundError: see :meth:`Playbook.read`, or there are none.
-        """
-        playbook = Playbook() if self.playbook is None else Playbook.read(self.playbook)
-        if self.playbook is not None and not playbook.lessons:
-            raise ValueError(f"algorithm.guided.playbook={self.playbook} has no lessons; give one that has")
-        return playbook
+        """Those that episodes read; for what it raises see :meth:`.Playbook.filled`."""
+        return Playbook() if self.playbook is None else Playbook.filled(self.playbook, "algorithm.guided.playbook")
 
     @property
     def mixes(self) -> bool:
@@ -210,20 +201,4 @@ class Guided(GRPO):
 
 def without(run: Run, row: Row, text: str) -> Row:
     """A row of an episode in one segment, without a text that its first observation begins with."""
-    assert row.episode is not None
-    segment, sampled = row.tokens, row.of_tokens(SAMPLED)
-    (bare,) = run.encode(opening(row.episode, text), task_of(row.episode)).segments
-    said = slice(segment.prompt, None)
-    nothing = [0.0] * bare.prompt
-    tokens = Example(
-        [*bare.input_ids[: bare.prompt], *segment.input_ids[said]],
-        [*nothing, *segment.loss_weight[said]],
-        bare.prompt,
-    )
-    return replace(row, segment=tokens, streams={**row.streams, SAMPLED: PerToken([*nothing, *sampled[said]])})
-
-
-def opening(episode: Episode, text: str) -> list[Message]:
-    """The messages of an episode up to its first response, without a text that its preface begins with."""
-    *before, first, response = episode.messages[: episode.start + 1]
-    return [*before, {**first, "content": first["content"].removeprefix(prefaced(text, ""))}, response]
+    return under(run, row, lambda observation: observation.removeprefix(prefaced(text, "")))

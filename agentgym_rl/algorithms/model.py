@@ -16,7 +16,8 @@ class Model:
     """Weights of the policy's architecture and vocabulary, which the workers keep on the host and swap in for use."""
 
     start: str = START
-    """``start``, ``loaded``, or a folder: a checkpoint of a run, or a Hugging Face model."""
+    """``start``, ``loaded``, or a folder: of a run (``<run>:<stage>`` at the end of a stage), of a checkpoint, or of a
+    Hugging Face model."""
     trained: bool = False
     """Whether it learns (``Run.learn(..., model=name)``): weights and optimizer are saved with the run."""
     key: str = ""

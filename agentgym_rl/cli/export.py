@@ -48,7 +48,7 @@ def command(
             typer.echo(file)
         return
     with needs("exporting", "cpu"):
-        from agentgym_rl.engine.run.checkpoint import find
+        from agentgym_rl.engine.recipe.checkpoint import find
         from agentgym_rl.engine.run.export import export
     checkpoint = find(run, step)
     export(checkpoint, out, dtype, adapter=adapter)

@@ -111,6 +111,18 @@ class Playbook:
         return found
 
     @classmethod
+    def filled(cls, file: str | Path, key: str) -> Playbook:
+        """A playbook with lessons, from the file that a key names.
+
+        Raises:
+            FileNotFoundError, ValueError: see :meth:`read`, or it has no lessons.
+        """
+        playbook = cls.read(file)
+        if not playbook.lessons:
+            raise ValueError(f"{key}={file} has no lessons; give one that has")
+        return playbook
+
+    @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Playbook:
         """The inverse of :meth:`to_dict`.
 

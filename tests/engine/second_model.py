@@ -1,10 +1,10 @@
 """Distillation of the policy, and a reward model that learns beside it; for ``test_models.py``."""
 
 import os
-
-from my_algorithms.distill import Distill
+from dataclasses import replace
 
 from agentgym_rl.algorithms.base import Metrics, Needs, Run, groups
+from agentgym_rl.algorithms.distill import Distill
 from agentgym_rl.algorithms.losses.dpo import Preference, PreferenceConfig
 from agentgym_rl.algorithms.model import Model
 
@@ -14,7 +14,8 @@ class SecondModel(Distill):
 
     @classmethod
     def needs(cls, config) -> Needs:
-        return Needs(models={**super().needs(config).models, "prm": Model(trained=True)}, rows_together=2)
+        needs = super().needs(config)
+        return replace(needs, models={**needs.models, "prm": Model(trained=True)}, rows_together=2)
 
     def unit(self, run: Run, number: int) -> Metrics:
         if number == 1 and os.environ.get("KILLED"):

@@ -205,7 +205,7 @@ class Recorder:
         self.general = self.demonstrations if config.cloning.mix_file else []
         self.solved = frozenset[str]()
         self.learn_invalid = config.cloning.learn_invalid
-        self.response_tokens = config.model.response_tokens
+        self.response_tokens, self.context = config.model.response_tokens, 999
         self.kept: list[Rollout] = []
         self.numbers = count()
 
@@ -564,6 +564,12 @@ OF_ALGORITHMS: dict[str, dict[str, Entry]] = {
         "guided.share": (1.0, learning, BOOK),
         "guided.learn": ("with", learning, BOOK),
         "guided.clip_high": (0.5, learning, BOOK),
+    },
+    "distill": {
+        **POLICY,
+        "teacher": ("policy", learning),
+        "hint": ("none", learning, "algorithm.teacher=loaded"),
+        "playbook": (made("again.json"), learning, "algorithm.hint=playbook"),
     },
     "inspo": {
         **GROUPS,

@@ -21,9 +21,9 @@ from torch.testing._internal.distributed.fake_pg import FakeStore  # noqa: E402
 from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig  # noqa: E402
 
 from agentgym_rl.data import episode_store  # noqa: E402
+from agentgym_rl.engine.recipe.checkpoint import find, is_run  # noqa: E402
 from agentgym_rl.engine.recipe.config import TinyModelConfig  # noqa: E402
 from agentgym_rl.engine.run import tiny  # noqa: E402
-from agentgym_rl.engine.run.checkpoint import find, is_run  # noqa: E402
 from agentgym_rl.engine.run.export import cached, export, merged  # noqa: E402
 from agentgym_rl.envs.splits import fingerprint  # noqa: E402
 from agentgym_rl.eval.evaluation import suite  # noqa: E402

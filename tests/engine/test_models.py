@@ -1,5 +1,6 @@
 """Models beside the policy: what workers keep of them, whose log-probabilities there are, and what is refused."""
 
+import json
 import os
 from dataclasses import replace
 from math import log
@@ -22,9 +23,10 @@ from torch.distributed.fsdp import fully_shard
 from transfer_queue import KVBatchMeta
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from agentgym_rl.algorithms.base import Needs, Rollout
+from agentgym_rl.algorithms.base import Needs
 from agentgym_rl.algorithms.losses.base import Tokens
 from agentgym_rl.algorithms.losses.dpo import Preference, PreferenceConfig
+from agentgym_rl.algorithms.losses.reverse_kl import ReverseKL
 from agentgym_rl.algorithms.losses.reward import ImplicitReward
 from agentgym_rl.algorithms.losses.vanilla import Vanilla, VanillaConfig
 from agentgym_rl.algorithms.model import POLICY, Critic, Model
@@ -383,42 +385,15 @@ def test_numbers_behind_a_prompt():
 # distillation
 
 
-def test_a_teacher_gives_each_token_its_advantage(monkeypatch):
-    monkeypatch.syspath_prepend(EXAMPLES)
-    from my_algorithms.distill import ReverseKL
-
+def test_a_teacher_gives_each_token_its_advantage():
     own, teacher = torch.tensor([[-1.0, -2.0, -3.0]]), torch.tensor([[-0.5, -4.0, -3.0]])
     log_prob = own.clone().requires_grad_()
     tokens = Tokens(log_prob=log_prob, old_log_prob=own, mask=torch.ones(1, 3).bool(), streams={"teacher": teacher})
-    loss = ReverseKL(VanillaConfig())
+    loss = ReverseKL(Vanilla(VanillaConfig()))
     loss(tokens).sum().backward()
     assert log_prob.grad.tolist() == [[-0.5, 2.0, 0.0]], "the teacher likes the first token better than the policy does"
     assert loss.metrics(tokens)["reverse_kl"].tolist() == [[-0.5, 2.0, 0.0]]
     assert not loss.clipped(tokens).any()
-
-
-class ScriptedRun:
-    """A run with one batch; notes who scored and what was learned."""
-
-    def batches(self, number):
-        yield [Rollout(episode=None, kept=["a_0_0", "a_0_1"])]
-
-    def score(self, rows, by, *, name):
-        return [replace(row, streams={**row.streams, name: (by, row.segment)}) for row in rows]
-
-    def learn(self, rows, loss, *, lr, mini_batch, epochs):
-        self.learned = [row.streams for row in rows], type(loss).__name__, lr, mini_batch, epochs
-
-
-def test_distillation_learns_from_every_row_of_a_batch(monkeypatch):
-    monkeypatch.syspath_prepend(EXAMPLES)
-    from my_algorithms.distill import Distill, DistillConfig
-
-    run, config = ScriptedRun(), DistillConfig(teacher="loaded", lr=0.5, epochs=2, mini_batch_tasks=3)
-    assert Distill.needs(config).models["teacher"].start == "loaded"
-    Distill(config).unit(run, 0)
-    streams = [{"teacher": ("teacher", key)} for key in ("a_0_0", "a_0_1")]
-    assert run.learned == (streams, "ReverseKL", 0.5, 3, 2)
 
 
 # before a launch
@@ -452,10 +427,18 @@ def test_a_model_must_be_there(tmp_path):
     models.check_places(resolved(str(tmp_path)))
     with pytest.raises(RecipeError, match=r"with model\.lora_rank, models differ in adapters"):
         models.check_places(resolved(str(tmp_path), False, "model.lora_rank=4"))
-    checkpoint = tmp_path / "global_step_3/actor/model_world_size_1_rank_0.pt"
+    checkpoint = tmp_path / "run/checkpoints/global_step_3/actor/model_world_size_1_rank_0.pt"
     checkpoint.parent.mkdir(parents=True)
     checkpoint.touch()
     models.check_places(resolved(str(checkpoint.parents[1])))
+    run = tmp_path / "run"
+    (run / "config.yaml").write_text("name: other")
+    with pytest.raises(FileNotFoundError, match="run has no checkpoint yet"):
+        models.check_places(resolved(str(run)))
+    (run / "state.json").write_text(json.dumps({"checkpoint": "global_step_3", "global_step": 3}))
+    (checkpoint.parent / "fsdp_config.json").touch()
+    models.check_places(resolved(str(run)))
+    assert models.policy_in(run) == checkpoint.parent
 
 
 def test_a_model_must_be_like_the_policy(tmp_path):
@@ -549,7 +532,7 @@ def test_a_teacher_and_second_models_that_learn(tmp_path, monkeypatch):
 
     with replay.ReplaySession(recording) as session:
         session.batch = "plain"
-        second = "second_model", "SecondModel"
+        second = "second_model", "SecondModel", "algorithm.hint=none"
         run("whole", *second, "algorithm.teacher=loaded")
         (folder,) = (file.parent for file in (tmp_path / "cache").glob("*/model.safetensors"))
         killed("again", *second, f"algorithm.teacher={folder}")

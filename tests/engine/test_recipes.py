@@ -81,7 +81,7 @@ def test_one_word_swaps_the_algorithm_and_nothing_that_is_shared(name):
         except RecipeError as error:
             lacks = (
                 "behaviour cloning needs dem|algorithm=bc needs cloning.epochs of at least 1|"
-                r"algorithm=(dpo|early_experience|exit|istar) needs whole conversations[;,] "
+                r"algorithm(=(dpo|early_experience|exit|istar)|\.hint=plan) needs whole conversations[;,] "
             )
             assert re.match(lacks, str(error))
             continue
@@ -117,7 +117,7 @@ def test_every_experiment_takes_every_algorithm_curriculum_and_mixture(name):
         try:
             preflight.check_config(Resolved(combined))
         except RecipeError:
-            assert algorithm.name in ("bc", "dpo", "early_experience", "exit", "istar")
+            assert algorithm.name in ("bc", "distill", "dpo", "early_experience", "exit", "istar")
             continue
         check_unused(Resolved(combined))
     assert tried >= 8 * 5 * 5

@@ -28,6 +28,7 @@ from agentgym_rl.data import agenttraj, episode_store
 from agentgym_rl.data.episode import Ending, Episode, Turn
 from agentgym_rl.data.files import write_text
 from agentgym_rl.engine.recipe import compose as recipes
+from agentgym_rl.engine.recipe.checkpoint import PROMPTS
 from agentgym_rl.engine.recipe.config import PanelConfig
 from agentgym_rl.engine.recipe.digest import digest
 from agentgym_rl.engine.recipe.resolved import Resolved
@@ -35,7 +36,6 @@ from agentgym_rl.engine.recipe.schema import RecipeError, to_dict
 from agentgym_rl.engine.run.cache import ClonedCache
 from agentgym_rl.engine.run.evaluation import RunPanels
 from agentgym_rl.engine.run.folder import Interrupted, RunFolder
-from agentgym_rl.engine.run.manifest import PROMPTS
 from agentgym_rl.engine.run.metrics import episode_metrics
 from agentgym_rl.engine.run.metrics_log import MetricsLog, read
 from agentgym_rl.engine.run.run import EngineRun

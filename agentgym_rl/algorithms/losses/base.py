@@ -32,7 +32,7 @@ class LossConfig:
     """Coefficient of the KL loss to the reference policy (k3, http://joschu.net/blog/kl-approx.html); 0 has none."""
     kl_reference: str = START
     """The reference policy: ``start`` (the policy as the stage began), ``loaded`` (the weights as loaded, before
-    cloning), or the folder of a checkpoint, ``runs/<name>/checkpoints/global_step_<n>``, or of a model."""
+    cloning), or the folder of a run, of a checkpoint, ``runs/<name>/checkpoints/global_step_<n>``, or of a model."""
 
     def __post_init__(self) -> None:
         at_least(self, 0, "kl")

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from agentgym_rl.algorithms.model import AS_LOADED, START, Model
+from agentgym_rl.engine.recipe.checkpoint import ACTOR, find, is_run
 from agentgym_rl.engine.recipe.resolved import Resolved
 from agentgym_rl.engine.recipe.schema import RecipeError
 from agentgym_rl.rollout.policies.model import check_folder
@@ -18,15 +19,22 @@ def folders(models: Mapping[str, Model]) -> dict[str, Path]:
 
 
 def policy_in(folder: Path) -> Path:
-    """Where the weights of the policy are in a checkpoint; a Hugging Face folder itself."""
-    return folder / "actor" if (folder / "actor").is_dir() else folder
+    """Where the weights of a policy are: in a checkpoint, which a run or a stage of one stands for; a Hugging Face
+    folder itself.
+
+    Raises:
+        FileNotFoundError, ValueError: see :func:`agentgym_rl.engine.recipe.checkpoint.find`.
+    """
+    checkpoint = find(str(folder)).folder if is_run(str(folder)) else folder
+    return checkpoint / ACTOR if (checkpoint / ACTOR).is_dir() else checkpoint
 
 
 def check_places(run: Resolved) -> None:
     """Every folder that a model begins in has weights that the workers can load.
 
     Raises:
-        FileNotFoundError: it is neither a checkpoint of as many workers nor a Hugging Face model.
+        FileNotFoundError, ValueError: it is neither a checkpoint of as many workers nor a Hugging Face model, or a run
+            without one.
         RecipeError: it is a Hugging Face model, and adapters learn.
     """
     models, workers = run.needs.models, run.config.engine.workers * run.config.engine.nodes
@@ -37,7 +45,7 @@ def check_places(run: Resolved) -> None:
         if not (folder / "config.json").is_file():
             raise FileNotFoundError(
                 f"{setting} is no checkpoint of {workers} workers and no model; give {START}, {AS_LOADED}, "
-                "runs/<name>/checkpoints/global_step_<n> or a Hugging Face folder"
+                "runs/<name>, runs/<name>/checkpoints/global_step_<n> or a Hugging Face folder"
             )
         check_folder(folder, setting)
         if run.config.model.lora_rank:

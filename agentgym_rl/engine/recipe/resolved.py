@@ -57,8 +57,8 @@ class Resolved:
         """Build what follows from the tasks of environments, and so find out what is wrong with it.
 
         Raises:
-            RecipeError: the algorithm replays or relabels episodes of an environment that cannot, or cannot take the
-                parts that the mixture makes.
+            RecipeError: the algorithm replays or relabels episodes of an environment that cannot, asks one without an
+                oracle for solutions, or cannot take the parts that the mixture makes.
             ValueError, EnvError, FileNotFoundError: see :attr:`panels`, :attr:`mixture`, :attr:`playbook` and
                 :attr:`exemplars`.
         """
@@ -77,6 +77,16 @@ class Resolved:
         if key := self.needs.relabels:
             unlike = [name for name in learned if not self.envs[name].relabels]  # those on servers do not
             _refuse(f"{key} asks which other goals an episode reached, which", unlike, leave)
+        if key := self.needs.plans:
+            unlike = [name for name in learned if not self._has_oracle(name)]
+            _refuse(f"{key} asks for the commands that solve a task, which", unlike, leave)
+
+    def _has_oracle(self, name: str) -> bool:
+        """Whether it solves the first training task of an environment."""
+        try:
+            return bool(self.local[name].oracle(Task(name, self.pools[name][0])))
+        except OracleUnavailable:
+            return False
 
     # the algorithm
 

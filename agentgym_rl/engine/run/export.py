@@ -16,7 +16,7 @@ import transformers
 from torch.distributed.tensor import DTensor, Replicate, Shard
 
 from agentgym_rl.data.files import user_cache
-from agentgym_rl.engine.run.checkpoint import ACTOR, Checkpoint
+from agentgym_rl.engine.recipe.checkpoint import ACTOR, Checkpoint
 from agentgym_rl.engine.run.manifest import fault, sealed
 from agentgym_rl.eval.evaluation.rules import Rules, read_config, whole
 from agentgym_rl.rollout.pretrained.writing import writing

@@ -25,7 +25,7 @@ def folder_of(policy: str, fetch: Callable[[str], str] = pretrained.local) -> st
     if not is_place(policy):
         return None
     with needs(policy, "cpu"):
-        from agentgym_rl.engine.run.checkpoint import find, is_run
+        from agentgym_rl.engine.recipe.checkpoint import find, is_run
         from agentgym_rl.engine.run.export import cached
     return str(cached(find(policy))) if is_run(policy) else fetch(policy)
 

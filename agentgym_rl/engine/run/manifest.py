@@ -13,8 +13,6 @@ from agentgym_rl.envs.tables import json_object
 
 NAME = "manifest.json"
 """Written last: a checkpoint that has one is whole. ``{"files": {<path>: [<bytes>, <CRC-32>]}}``."""
-PROMPTS = "prompts.json"
-"""In a checkpoint whose policy reads something before the first observation: the texts, by environment."""
 CHUNK = 1 << 24
 """Bytes read at once."""
 

@@ -120,6 +120,10 @@ class EngineRun:
         return self.config.model.response_tokens
 
     @property
+    def context(self) -> int:
+        return self.config.model.context
+
+    @property
     def observation_weight(self) -> float:
         return self.config.cloning.observation_weight
 

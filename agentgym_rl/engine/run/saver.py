@@ -18,6 +18,7 @@ from agentgym_rl.algorithms.curriculum.turn_limit import Curriculum
 from agentgym_rl.algorithms.mixture import Mixture
 from agentgym_rl.data.episode import Episode
 from agentgym_rl.data.files import write_text
+from agentgym_rl.engine.recipe.checkpoint import PROMPTS
 from agentgym_rl.engine.run import manifest
 from agentgym_rl.engine.run.folder import RunFolder, State
 from agentgym_rl.engine.run.metrics_log import MetricsLog
@@ -69,7 +70,7 @@ class Saver:
                 state.checkpoint, state.saved = self.trainer.weights.save(), True
                 place = self.folder.checkpoints / state.checkpoint
                 if state.prompts:
-                    write_text(place / manifest.PROMPTS, json.dumps(state.prompts, indent=1) + "\n")
+                    write_text(place / PROMPTS, json.dumps(state.prompts, indent=1) + "\n")
                 manifest.seal(place)
             state.algorithm = self.folder.save_algorithm(stage, state.global_step, algorithm_state)
 

@@ -11,11 +11,12 @@ from typing import Any
 from agentgym_rl.algorithms.bc import Cloning
 from agentgym_rl.algorithms.control import Control
 from agentgym_rl.data.files import read_jsonl
-from agentgym_rl.engine.run.manifest import PROMPTS
 from agentgym_rl.envs.tables import json_object
 from agentgym_rl.eval.evaluation.rules import read_config
 
 ACTOR = "actor"
+PROMPTS = "prompts.json"
+"""In a checkpoint whose policy reads something before the first observation: the texts, by environment."""
 _STEP = re.compile(r"global_step_(\d+)")
 
 
