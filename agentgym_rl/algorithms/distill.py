@@ -26,14 +26,13 @@ from agentgym_rl.algorithms.base import Metrics, Needs, Rollout, Run
 from agentgym_rl.algorithms.config import PolicyGradientConfig, within
 from agentgym_rl.algorithms.losses.reverse_kl import TEACHER, ReverseKL
 from agentgym_rl.algorithms.model import POLICY, START, Model
-from agentgym_rl.algorithms.other_prompt import behind, under
+from agentgym_rl.algorithms.other_prompt import behind, fitting
 from agentgym_rl.algorithms.policy_gradient import PolicyGradient
 from agentgym_rl.algorithms.restarts import task_of
 from agentgym_rl.algorithms.rows import Row, Stream
 from agentgym_rl.data.episode import prefaced
 from agentgym_rl.envs import Task
 from agentgym_rl.envs.core import OracleUnavailable
-from agentgym_rl.rollout.conversation import ContextTooSmall
 from agentgym_rl.rollout.playbook import Playbook
 
 PLAN = "Commands that solve this task:"
@@ -155,20 +154,15 @@ class Distill(PolicyGradient[DistillConfig]):
     def hinted(self, run: Run, row: Row) -> Row | None:
         """A row as the teacher reads it; None without a hint that fits."""
         assert row.episode is not None
-        text = self.hint(run, task_of(row.episode))
-        if not text:
-            return None
-        try:
-            hinted = under(run, replace(row, streams={}), lambda observation: prefaced(text, observation))
-        except ContextTooSmall:
-            return None
-        return hinted if len(hinted.tokens.input_ids) <= run.context else None
+        task = task_of(row.episode)
+        text = plan(run, task) if self.config.hint is Hint.PLAN else self.playbook.text(task.env)
+        bare = replace(row, streams={})
+        return fitting(run, bare, lambda observation: prefaced(text, observation)) if text else None
 
-    def hint(self, run: Run, task: Task) -> str:
-        """What the teacher reads in a task; "" is nothing."""
-        if self.config.hint is Hint.PLAYBOOK:
-            return self.playbook.text(task.env)
-        try:
-            return "\n".join([PLAN, *run.environment(task.env).oracle(task)])
-        except OracleUnavailable:
-            return ""
+
+def plan(run: Run, task: Task) -> str:
+    """The commands of the oracle; "" where it has none."""
+    try:
+        return "\n".join([PLAN, *run.environment(task.env).oracle(task)])
+    except OracleUnavailable:
+        return ""

@@ -10,6 +10,7 @@ from agentgym_rl.algorithms.restarts import task_of
 from agentgym_rl.algorithms.rows import PerToken, Row
 from agentgym_rl.data.episode import Episode
 from agentgym_rl.envs.core import Message
+from agentgym_rl.rollout.conversation import ContextTooSmall
 from agentgym_rl.rollout.supervised import Example
 
 
@@ -32,6 +33,15 @@ def under(run: Run, row: Row, change: Callable[[str], str]) -> Row:
         for name, stream in row.streams.items()
     }
     return replace(row, segment=Example(input_ids, [*weights], other.prompt), streams=streams)
+
+
+def fitting(run: Run, row: Row, change: Callable[[str], str]) -> Row | None:
+    """See :func:`under`; None where it takes more tokens than the context."""
+    try:
+        other = under(run, row, change)
+    except ContextTooSmall:
+        return None
+    return other if len(other.tokens.input_ids) <= run.context else None
 
 
 def behind(stream: Sequence[float], prompt: int, other: int) -> PerToken:
