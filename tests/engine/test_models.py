@@ -432,7 +432,7 @@ def test_a_model_must_be_there(tmp_path):
     checkpoint.touch()
     models.check_places(resolved(str(checkpoint.parents[1])))
     run = tmp_path / "run"
-    (run / "config.yaml").write_text("name: other")
+    (run / "config.yaml").write_text("{envs: {}, rollout: {}, model: {}}")
     with pytest.raises(FileNotFoundError, match="run has no checkpoint yet"):
         models.check_places(resolved(str(run)))
     (run / "state.json").write_text(json.dumps({"checkpoint": "global_step_3", "global_step": 3}))
