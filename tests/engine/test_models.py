@@ -436,7 +436,8 @@ def test_a_model_must_be_there(tmp_path):
     with pytest.raises(FileNotFoundError, match="run has no checkpoint yet"):
         models.check_places(resolved(str(run)))
     (run / "state.json").write_text(json.dumps({"checkpoint": "global_step_3", "global_step": 3}))
-    (checkpoint.parent / "fsdp_config.json").touch()
+    for file in (checkpoint.parent / "fsdp_config.json", run / "metrics.jsonl"):
+        file.touch()
     models.check_places(resolved(str(run)))
     assert models.policy_in(run) == checkpoint.parent
 
