@@ -202,7 +202,7 @@ def test_a_name_is_asked_for():
     ("overrides", "says"),
     thinned(
         [
-            ("algorithm=dqn", "algorithm/dqn is unknown; choose agentevol, bc, dart, dpo, early_experience, exit, "),
+            ("algorithm=dqn", "algorithm/dqn is unknown; choose agentevol, bc, dart, distill, dpo, early_experience, "),
             ("algorithm=gropo", r"algorithm/gropo is unknown \(did you mean grpo\?\)"),
             ("algorithm.name=ppo", "algorithm.name holds the choice that algorithm=ppo makes"),
             (
