@@ -105,6 +105,8 @@ RUNS: dict[str, tuple[str, tuple[str, ...]]] = {
 """The batch of the recording and the recipe of each run. Those with a critic share a second engine."""
 
 CRITICS = ("ppo_token", "ppo_turn")
+CLONES = "grpo_turn"
+"""The run whose cloned weights the others without a critic take from the cache. It alone saves them as a step."""
 
 RECORDED_WITH = (*COMMON, "algorithm=grpo", *DRAWN, "algorithm.steps=1", "envs.maze.demonstrations=8",
                  "cloning.epochs=20", "cloning.mini_batch_trajectories=2", "cloning.lr=4e-3")  # fmt: skip
@@ -227,9 +229,17 @@ class Trained:
         self.recording = replay.Recording(BATCH)
         self.files = self.recording.unpack(folder / "recording")
         self.session = replay.ReplaySession(self.recording)
+        self.results: dict[str, dict[str, Any]] = {}
 
     def run(self, name: str) -> dict[str, Any]:
-        """Train, and return what is compared."""
+        """Train once, after the run whose cloned weights it takes, and return what is compared."""
+        if name not in self.results:
+            if name not in (CLONES, *CRITICS) and set(CLONED) <= set(RUNS[name][1]):
+                self.run(CLONES)
+            self.results[name] = self._train(name)
+        return self.results[name]
+
+    def _train(self, name: str) -> dict[str, Any]:
         batch, overrides = RUNS[name]
         cache = self.folder / ("cache_critic" if name in CRITICS else "cache")
         self.session.batch = batch
