@@ -18,9 +18,10 @@ Those are demonstrations, which ``agentgym-rl collect --policy`` writes.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from enum import StrEnum
+from functools import cache, partial
 
 from agentgym_rl.algorithms.base import Metrics, Needs, Rollout, Run
 from agentgym_rl.algorithms.config import PolicyGradientConfig, within
@@ -139,30 +140,29 @@ class Distill(PolicyGradient[DistillConfig]):
 
     def taught(self, run: Run, rows: Sequence[Row]) -> list[Row]:
         """The rows that have a hint, with the log-probabilities of a teacher that reads it."""
-        hinted = [(row, other) for row in rows if (other := self.hinted(run, row)) is not None]
+        hints = cache(partial(self.hint, run))  # one for all episodes of a task
+        hinted = [(row, other) for row in rows if (other := behind_hint(run, row, hints)) is not None]
         by = POLICY if self.config.teacher == POLICY else TEACHER
         scored = run.score([other for _, other in hinted], by=by, name=TEACHER, read=True)
-        streams = [
-            behind(other.of_tokens(TEACHER), other.tokens.prompt, row.tokens.prompt)
-            for (row, _), other in zip(hinted, scored, strict=True)
-        ]
-        return [
-            replace(row, streams={**row.streams, TEACHER: stream})
-            for (row, _), stream in zip(hinted, streams, strict=True)
-        ]
+        taught = []
+        for (row, _), other in zip(hinted, scored, strict=True):
+            stream = behind(other.of_tokens(TEACHER), other.tokens.prompt, row.tokens.prompt)
+            taught.append(replace(row, streams={**row.streams, TEACHER: stream}))
+        return taught
 
-    def hinted(self, run: Run, row: Row) -> Row | None:
-        """A row as the teacher reads it; None without a hint that fits."""
-        assert row.episode is not None
-        task = task_of(row.episode)
-        text = plan(run, task) if self.config.hint is Hint.PLAN else self.playbook.text(task.env)
-        bare = replace(row, streams={})
-        return fitting(run, bare, lambda observation: prefaced(text, observation)) if text else None
+    def hint(self, run: Run, task: Task) -> str:
+        """What the teacher reads in a task; "" is nothing."""
+        if self.config.hint is Hint.PLAYBOOK:
+            return self.playbook.text(task.env)
+        try:
+            return "\n".join([PLAN, *run.environment(task.env).oracle(task)])
+        except OracleUnavailable:
+            return ""
 
 
-def plan(run: Run, task: Task) -> str:
-    """The commands of the oracle; "" where it has none."""
-    try:
-        return "\n".join([PLAN, *run.environment(task.env).oracle(task)])
-    except OracleUnavailable:
-        return ""
+def behind_hint(run: Run, row: Row, hint: Callable[[Task], str]) -> Row | None:
+    """A row as the teacher reads it; None without a hint that fits."""
+    assert row.episode is not None
+    text = hint(task_of(row.episode))
+    bare = replace(row, streams={})
+    return fitting(run, bare, lambda observation: prefaced(text, observation)) if text else None

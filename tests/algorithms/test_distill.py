@@ -38,13 +38,14 @@ class TaughtRun(TokenRun):
 
     def __init__(self, **keys):
         super().__init__(**keys)
-        self.read, self.scored = [], []
+        self.read, self.scored, self.planned = [], [], []
 
     def environment(self, name):
         run = self
 
         class Planned(toy.Counter):
             def oracle(self, task):
+                run.planned.append(task.index)
                 if task.index in run.without:
                     raise OracleUnavailable("none")
                 return ["red", "blue"]
@@ -79,6 +80,7 @@ def test_the_teacher_reads_a_plan_that_the_policy_does_not(teacher, by):
     ((scorer, hinted),) = run.scored
     assert scorer == by and set(run.read) == {f"{PLAN}\nred\nblue\n\nRoom 0."}
     ((rows, _, how),) = run.learned
+    assert sorted(run.planned) == [0, 1, 2, 3], "the oracle solves each task once"
     assert metrics == {"distill/taught": 1.0} and len(rows) == how["mini_batch"] == 16
     for row, read in zip(rows, hinted, strict=True):
         assert row.tokens.prompt == 2 and read.tokens.prompt == 5

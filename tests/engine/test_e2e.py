@@ -88,16 +88,8 @@ def check_policy_steps(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 @pytest.mark.usefixtures("example_packages")
 def test_all_algorithms_without_a_critic_share_one_engine(tmp_path: Path) -> None:
     words = [
-        "agentevol",
-        "grpo",
-        "exit",
-        "reinforce_pp",
-        "gigpo",
-        "dpo",
-        "distill",
-        "late_turns",
-        "prefer_then_imitate",
-    ]
+        "agentevol", "grpo", "exit", "reinforce_pp", "gigpo", "dpo", "distill", "late_turns", "prefer_then_imitate",
+    ]  # fmt: skip
     out = sweep(tmp_path, f"algorithm={','.join(words)}", "run.evaluate_untrained=false", "run.control=true",
                 "cloning.observation_weight=0.5", "algorithm.epochs=2", "mixture=dynamic")  # fmt: skip
     assert out.count("engine ready") == 1

@@ -44,7 +44,6 @@ from agentgym_rl.engine.verl.weights import BASE, Weights
 from agentgym_rl.engine.verl.worker import AgentWorker, local
 from agentgym_rl.rollout.supervised import Example
 
-EXAMPLES = Path(__file__).parents[2] / "examples/add_an_algorithm"
 CONFIG = LlamaConfig(vocab_size=30, hidden_size=8, num_hidden_layers=2, num_attention_heads=2, intermediate_size=8)
 
 
@@ -510,8 +509,6 @@ def same(mine, other):
 @pytest.mark.timeout(600)
 def test_a_teacher_and_second_models_that_learn(tmp_path, monkeypatch):
     """A run of each algorithm, and another that is killed in its second step and goes on."""
-    monkeypatch.syspath_prepend(EXAMPLES)
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(EXAMPLES), os.environ.get("PYTHONPATH", "")]))
     recording = replay.Recording(recorded.BATCH)
     files = recording.unpack(tmp_path / "recording")
     filled = [text.format(**files) for text in (*recorded.REPLAYED, *recorded.POLICY, *recorded.CLONED)]
