@@ -108,11 +108,11 @@ def prefaces(config: Config) -> Any:
 
 
 def made(name: str) -> str:
-    """A file with a lesson, or with successes in two tasks with other goals."""
+    """A file with a lesson, which has its name, or with successes in two tasks with other goals."""
     file = Path(MADE.name) / name
     if name.endswith(".json"):
         book = Playbook()
-        book.apply(Operation(Op.add, "Begin with one."), "counter", 1, "counter_1")
+        book.apply(Operation(Op.add, f"Begin with {file.stem}."), "counter", 1, "counter_1")
         book.write(file)
     else:
         solved = [replace(outcome(Task("counter", index), 0, 9), success=True) for index in (2, 3)]
@@ -569,7 +569,7 @@ OF_ALGORITHMS: dict[str, dict[str, Entry]] = {
         **POLICY,
         "teacher": ("policy", learning),
         "hint": ("none", learning, "algorithm.teacher=loaded"),
-        "playbook": (made("again.json"), learning, "algorithm.hint=playbook"),
+        "playbook": (made("two.json"), learning, "algorithm.hint=playbook", f"algorithm.playbook={made('one.json')}"),
     },
     "inspo": {
         **GROUPS,
