@@ -18,33 +18,20 @@ Those are demonstrations, which ``agentgym-rl collect --policy`` writes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from enum import StrEnum
 from functools import cache, partial
 
+from agentgym_rl.algorithms import hint
 from agentgym_rl.algorithms.base import Metrics, Needs, Rollout, Run
 from agentgym_rl.algorithms.config import PolicyGradientConfig, within
+from agentgym_rl.algorithms.hint import Hint
 from agentgym_rl.algorithms.losses.reverse_kl import TEACHER, ReverseKL
 from agentgym_rl.algorithms.model import POLICY, START, Model
-from agentgym_rl.algorithms.other_prompt import behind, fitting
+from agentgym_rl.algorithms.other_prompt import behind
 from agentgym_rl.algorithms.policy_gradient import PolicyGradient
-from agentgym_rl.algorithms.restarts import task_of
 from agentgym_rl.algorithms.rows import Row, Stream
-from agentgym_rl.data.episode import prefaced
-from agentgym_rl.envs import Task
-from agentgym_rl.envs.core import OracleUnavailable
 from agentgym_rl.rollout.playbook import Playbook
-
-PLAN = "Commands that solve this task:"
-
-
-class Hint(StrEnum):
-    """What the teacher reads and the policy does not."""
-
-    NONE = "none"
-    PLAN = "plan"
-    PLAYBOOK = "playbook"
 
 
 @dataclass(kw_only=True)
@@ -140,29 +127,12 @@ class Distill(PolicyGradient[DistillConfig]):
 
     def taught(self, run: Run, rows: Sequence[Row]) -> list[Row]:
         """The rows that have a hint, with the log-probabilities of a teacher that reads it."""
-        hints = cache(partial(self.hint, run))  # one for all episodes of a task
-        hinted = [(row, other) for row in rows if (other := behind_hint(run, row, hints)) is not None]
+        text = cache(partial(hint.text, run, self.config.hint, self.playbook))  # one for all episodes of a task
+        pairs = [(row, other) for row in rows if (other := hint.hinted(run, row, text)) is not None]
         by = POLICY if self.config.teacher == POLICY else TEACHER
-        scored = run.score([other for _, other in hinted], by=by, name=TEACHER, read=True)
+        scored = run.score([other for _, other in pairs], by=by, name=TEACHER, read=True)
         taught = []
-        for (row, _), other in zip(hinted, scored, strict=True):
+        for (row, _), other in zip(pairs, scored, strict=True):
             stream = behind(other.of_tokens(TEACHER), other.tokens.prompt, row.tokens.prompt)
             taught.append(replace(row, streams={**row.streams, TEACHER: stream}))
         return taught
-
-    def hint(self, run: Run, task: Task) -> str:
-        """What the teacher reads in a task; "" is nothing."""
-        if self.config.hint is Hint.PLAYBOOK:
-            return self.playbook.text(task.env)
-        try:
-            return "\n".join([PLAN, *run.environment(task.env).oracle(task)])
-        except OracleUnavailable:
-            return ""
-
-
-def behind_hint(run: Run, row: Row, hint: Callable[[Task], str]) -> Row | None:
-    """A row as the teacher reads it; None without a hint that fits."""
-    assert row.episode is not None
-    text = hint(task_of(row.episode))
-    bare = replace(row, streams={})
-    return fitting(run, bare, lambda observation: prefaced(text, observation)) if text else None

@@ -9,7 +9,8 @@ from test_dart import KEYS, TokenRun
 from test_exit import ScriptedRun
 
 from agentgym_rl.algorithms.base import Rollout
-from agentgym_rl.algorithms.distill import PLAN, Distill, DistillConfig, Hint
+from agentgym_rl.algorithms.distill import Distill, DistillConfig
+from agentgym_rl.algorithms.hint import PLAN, Hint
 from agentgym_rl.algorithms.losses.reverse_kl import TEACHER, ReverseKL
 from agentgym_rl.algorithms.losses.vanilla import VanillaConfig
 from agentgym_rl.algorithms.rows import PerToken

@@ -2,9 +2,10 @@
 
 import json
 import os
-from dataclasses import replace
+from dataclasses import asdict, replace
 from math import log
 from pathlib import Path
+from shutil import rmtree
 from types import SimpleNamespace
 
 import pytest
@@ -36,6 +37,8 @@ from agentgym_rl.engine.recipe.compose import load
 from agentgym_rl.engine.recipe.resolved import Resolved
 from agentgym_rl.engine.recipe.schema import RecipeError
 from agentgym_rl.engine.run import gpu_memory, memory
+from agentgym_rl.engine.run.folder import State
+from agentgym_rl.engine.run.stage_models import prepare
 from agentgym_rl.engine.verl import fields
 from agentgym_rl.engine.verl.learner import Learner
 from agentgym_rl.engine.verl.network import skeleton
@@ -393,6 +396,36 @@ def test_a_teacher_gives_each_token_its_advantage():
     assert log_prob.grad.tolist() == [[-0.5, 2.0, 0.0]], "the teacher likes the first token better than the policy does"
     assert loss.metrics(tokens)["reverse_kl"].tolist() == [[-0.5, 2.0, 0.0]]
     assert not loss.clipped(tokens).any()
+
+
+def test_a_run_stands_for_the_weights_that_it_had_first(learner, tmp_path, monkeypatch):
+    teacher, begun = tmp_path / "teacher", []
+    monkeypatch.setattr(learner.weights, "begin_model", lambda name, place, **_: begun.append(place))
+    (teacher / "config.yaml").parent.mkdir()
+    (teacher / "config.yaml").write_text("{envs: {}, rollout: {}, model: {}}")
+    (teacher / "metrics.jsonl").touch()
+
+    def reaches(step):
+        place = teacher / f"checkpoints/global_step_{step}/actor"
+        place.mkdir(parents=True)
+        (place / "fsdp_config.json").touch()
+        (teacher / "state.json").write_text(json.dumps({"checkpoint": place.parent.name, "global_step": step}))
+        return place
+
+    def begin(state):
+        own = SimpleNamespace(path=tmp_path / "run", checkpoint=lambda _: None)
+        prepare(Needs(models={"teacher": Model(start=str(teacher))}), state, own, learner.weights)
+        return begun.pop()
+
+    first, state = reaches(3), State()
+    assert begin(state) == first
+    second = reaches(5)
+    saved = State(**json.loads(json.dumps(asdict(state))))
+    assert begin(saved) == first, "a resumed run"
+    assert begin(State()) == second, "a new one"
+    rmtree(first)
+    with pytest.raises(FileNotFoundError, match=r"global_step_3/actor when this run began with it, which is gone"):
+        begin(saved)
 
 
 # before a launch

@@ -52,6 +52,8 @@ class State:
     """True if ``checkpoint`` has the present weights; None as checkpoint stands for the weights as loaded."""
     origin: str | None = None
     """Checkpoint that ``updates`` started from."""
+    starts: dict[str, str] = field(default_factory=dict)
+    """Where models that begin in a folder began, relative to the run: a run there may have other weights since."""
     updates: list[tuple[int, float, int]] = field(default_factory=list)
     """Number, learning rate and mini-batch of the updates that led from ``origin`` to the present weights."""
     fresh_optimizer: bool = True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os.path
 from pathlib import Path
 
 from agentgym_rl.algorithms.base import Needs
@@ -14,7 +15,11 @@ from agentgym_rl.engine.verl.weights import Weights, place_of
 def prepare(needs: Needs, state: State, folder: RunFolder, weights: Weights) -> None:
     """Start the critic from the policy, and have the workers keep other models.
 
-    Those that learn go on from their own weights in the run's checkpoint, where the stage has some.
+    Those that learn go on from their own weights in the run's checkpoint, where the stage has some. A folder stands for
+    the weights that it had when the run first asked for them.
+
+    Raises:
+        FileNotFoundError: those weights are gone.
     """
     present = folder.checkpoint(state.checkpoint)
     if needs.critic is not None and state.unit == 0 and present is not None:
@@ -24,7 +29,7 @@ def prepare(needs: Needs, state: State, folder: RunFolder, weights: Weights) -> 
         resumed = None if present is None or not state.unit else place_of(present, name)
         if resumed is not None and resumed.is_dir():
             weights.begin_model(name, resumed, trained=model.trained, optimizer=True)
-        elif (place := _start(model.start, state, folder)) == policy_of(folder, state.checkpoint):
+        elif (place := _start(name, model.start, state, folder)) == policy_of(folder, state.checkpoint):
             weights.begin_as_policy(name, trained=model.trained)
         else:
             weights.begin_model(name, place, trained=model.trained)
@@ -36,8 +41,15 @@ def policy_of(folder: RunFolder, checkpoint: str | None) -> Path | None:
     return None if place is None else place_of(place, POLICY)
 
 
-def _start(start: str, state: State, folder: RunFolder) -> Path | None:
+def _start(name: str, start: str, state: State, folder: RunFolder) -> Path | None:
     """Where a model begins, as the policy's."""
     if start in (START, AS_LOADED):
         return policy_of(folder, state.origin if start == START else None)
-    return policy_in(Path(start).resolve())
+    if name not in state.starts:
+        state.starts[name] = os.path.relpath(policy_in(Path(start).resolve()), folder.path)
+    place = (folder.path / state.starts[name]).resolve()
+    if not place.is_dir():
+        raise FileNotFoundError(
+            f"{start} stood for {place} when this run began with it, which is gone; bring it back, or begin a new run"
+        )
+    return place
