@@ -18,7 +18,8 @@ What a study is to show, with which seeds and panels, is in ``benchmarks/claims.
 no other claim gets a verdict.
 
 What the raw results hold with the same settings is not run again, and an interrupted run goes on: stop and repeat it
-as you like. Rows of older code stand, marked as stale, until they are asked for.
+as you like. Rows of older code stand, marked as stale, until they are asked for, or confirmed: where the present code
+gives one seed of an arm the same numbers to the bit, the rows that the same older code made of that arm are not stale.
 
     python benchmarks/evidence.py algorithms                    # all arms and seeds of the design; hours on two cores
     python benchmarks/evidence.py curriculum --seeds 20 --arms bc short
@@ -27,6 +28,7 @@ as you like. Rows of older code stand, marked as stale, until they are asked for
     python benchmarks/evidence.py algorithms --power            # power of its claims by seeds, from the rows there are
     python benchmarks/evidence.py algorithms --page             # only write the page from the raw results
     python benchmarks/evidence.py algorithms --stale            # list rows of older code
+    python benchmarks/evidence.py algorithms --confirm          # run one seed of every arm again, and compare
     python benchmarks/evidence.py algorithms --renew --arms bc  # run these again, of the arms and seeds that are named
 
 Raw results and pages are those that ``benchmarks/studies.py`` names: JSON in ``benchmarks``, tables in marked blocks of
@@ -51,7 +53,7 @@ from evidence_page import doubts, notes, page, pictures
 from power import table as power_table
 from rich.console import Console
 from settings_digest import digest as settings
-from staleness import why
+from staleness import confirmed, differing, last_code, why
 from studies import STUDIES, Study
 
 from agentgym_rl.data.files import read_jsonl, write_text
@@ -65,25 +67,20 @@ from agentgym_rl.engine.run.folder import Interrupted
 from agentgym_rl.engine.run.session import Session
 from agentgym_rl.engine.run.train import train
 
+Todo = Sequence[tuple[str, int, Config]]
+"""Arm, seed and configuration of runs."""
+
 
 def run(
-    study: Study,
-    seeds: Sequence[int],
-    arms: Sequence[str],
-    folder: Path,
-    console: Console,
-    renew: bool = False,
-    engine: str | None = None,
-) -> None:
-    """Run what is not finished, seed after seed, arms of a seed on one engine where they can share it.
+    study: Study, todo: Todo, folder: Path, console: Console, engine: str | None = None
+) -> Iterator[dict[str, Any]]:
+    """The rows of runs, seed after seed, arms of a seed on one engine where they can share it.
 
     Args:
-        renew: also what older code has finished.
         engine: a recipe of ``recipes/engine`` in the place of the study's.
     """
-    todo = missing(study, seeds, arms, folder, renew)
     begun = time.monotonic()
-    for seed in seeds:
+    for seed in dict.fromkeys(seed for _, seed, _ in todo):
         with Session(several=True) as session:
             for number, (arm, of_seed, config) in enumerate(todo):
                 if of_seed != seed:
@@ -93,7 +90,7 @@ def run(
                 console.rule(f"{number + 1}/{len(todo)}: {arm}, seed {seed}{remaining}", align="left")
                 begin(study, arm, seed, folder, console, session, engine)
                 chosen = composed(study, arm, seed, folder, engine)
-                record(study, arm, seed, settings(config), train(Resolved(chosen), console, session), engine)
+                yield row_of(study, arm, seed, settings(config), train(Resolved(chosen), console, session), engine)
 
 
 def begin(
@@ -109,16 +106,25 @@ def begin(
         export(find(str(place)), Path(weights))
 
 
-def missing(
-    study: Study, seeds: Sequence[int], arms: Sequence[str], folder: Path, renew: bool
-) -> list[tuple[str, int, Config]]:
-    """Arm, seed and configuration of what the raw results lack, or have of other settings."""
+def missing(study: Study, seeds: Sequence[int], arms: Sequence[str], folder: Path, renew: bool) -> Todo:
+    """What the raw results lack, or have of other settings, and with ``renew`` what older code has finished."""
     known = {(row["arm"], row["seed"]): row["settings"] for row in results(study) if not (renew and why(row))}
     candidates = ((arm, seed, composed(study, arm, seed, folder)) for seed in seeds for arm in arms)
     return [(arm, seed, config) for arm, seed, config in candidates if known.get((arm, seed)) != settings(config)]
 
 
-def plan(name: str, todo: Sequence[tuple[str, int, Config]], engine: str | None = None) -> Iterator[str]:
+def unconfirmed(study: Study, seeds: Sequence[int], arms: Sequence[str], folder: Path, engine: str | None) -> Todo:
+    """The first stale row that a code made of each arm with an engine, of these seeds."""
+    rows = [
+        row for row in results(study) if row["arm"] in arms and row["seed"] in seeds and row.get("engine") == engine
+    ]
+    stale = [row for row in rows if why(row) and "code" in row]
+    first = {(last_code(row), row["arm"]): (row["arm"], row["seed"]) for row in reversed(stale)}
+    chosen = sorted(first.values(), key=lambda each: each[1])
+    return [(arm, seed, composed(study, arm, seed, folder)) for arm, seed in chosen]
+
+
+def plan(name: str, todo: Todo, engine: str | None = None) -> Iterator[str]:
     """Runs of each arm and about how long they take, by the rows of this study, or of older ones, and of other arms.
 
     Launches and the cloning of each seed's first run are beside that.
@@ -150,8 +156,8 @@ def composed(study: Study, arm: str, seed: int, folder: Path, engine: str | None
     return replace(config, run=replace(config.run, dir=f"{place}/{name}", cache=f"{place}/cloned"))
 
 
-def record(study: Study, arm: str, seed: int, digest: str, place: Path, engine: str | None = None) -> None:
-    """Add a finished run to the raw results."""
+def row_of(study: Study, arm: str, seed: int, digest: str, place: Path, engine: str | None = None) -> dict[str, Any]:
+    """What the raw results have of a finished run."""
     summary = json.loads((place / "summary.json").read_text())
     stages = {stage["name"]: stage for stage in summary["stages"]}
     final = stages[summary["algorithm"]]
@@ -175,8 +181,30 @@ def record(study: Study, arm: str, seed: int, digest: str, place: Path, engine: 
         entry |= learning(place, *study.watched)
     if study.measures:
         entry["measures"] = measured(study, place)
-    rows = [row for row in results(study) if (row["arm"], row["seed"]) != (arm, seed)]
-    rows = sorted([*rows, entry], key=lambda row: (row["seed"], list(study.arms).index(row["arm"])))
+    return entry
+
+
+def record(study: Study, row: dict[str, Any]) -> None:
+    """Add a row to the raw results, in the place of one of its arm and seed."""
+    others = [other for other in results(study) if (other["arm"], other["seed"]) != (row["arm"], row["seed"])]
+    write(study, [*others, row])
+
+
+def confirm(study: Study, row: dict[str, Any]) -> list[str]:
+    """Compare a row that was made again, and confirm the others of its arm and code; the keys that differ.
+
+    Where one does, the raw results stay as they are.
+    """
+    rows = results(study)
+    (known,) = (other for other in rows if (other["arm"], other["seed"]) == (row["arm"], row["seed"]))
+    if not (odd := differing(known, row)):
+        write(study, confirmed(rows, row))
+    return odd
+
+
+def write(study: Study, rows: Sequence[dict[str, Any]]) -> None:
+    """Write the raw results, by seed."""
+    rows = sorted(rows, key=lambda row: (row["seed"], list(study.arms).index(row["arm"])))
     write_text(study.raw, "[\n" + ",\n".join(json.dumps(row) for row in rows) + "\n]\n")
 
 
@@ -192,7 +220,7 @@ def gradient_groups(place: Path) -> float | None:
 def measured(study: Study, place: Path) -> dict[str, float]:
     """The measures of a run; those that none of its steps has are left out."""
     by_step = {name: steps(place, measure.metric) for name, measure in study.measures.items()}
-    return {name: round(study.measures[name].told(mean(values)), 3) for name, values in by_step.items() if values}
+    return {name: round(study.measures[name].shown(mean(values)), 3) for name, values in by_step.items() if values}
 
 
 def steps(place: Path, metric: str) -> list[float]:
@@ -235,7 +263,13 @@ def main() -> None:
     )
     parser.add_argument("--power", action="store_true", help="only print the power of the claims")
     parser.add_argument("--stale", action="store_true", help="only list the rows of older code")
-    parser.add_argument("--renew", action="store_true", help="also run again what older code has finished")
+    again = parser.add_mutually_exclusive_group()
+    again.add_argument("--renew", action="store_true", help="also run again what older code has finished")
+    again.add_argument(
+        "--confirm",
+        action="store_true",
+        help="only run a stale row of each arm again, and keep the others if it is the same",
+    )
     options = parser.parse_args()
     study = STUDIES[options.study]
     if unknown := set(options.arms or ()) - set(study.arms):
@@ -251,14 +285,21 @@ def main() -> None:
         console.print(*power_table(options.study, by_study), sep="\n", highlight=False, soft_wrap=True)
         return
     seeds, arms = options.seeds or list(DESIGNS[options.study].seeds), options.arms or list(study.arms)
+    folder = options.folder / (options.engine or "")
+    if options.confirm:
+        todo = unconfirmed(study, seeds, arms, folder, options.engine)
+    else:
+        todo = [] if options.page else missing(study, seeds, arms, folder, options.renew)
     if options.plan:
-        todo = missing(study, seeds, arms, options.folder, options.renew)
         console.print(*plan(options.study, todo, options.engine), sep="\n", highlight=False, soft_wrap=True)
         return
+    differ = []
     try:
-        if not options.page:
-            folder = options.folder / (options.engine or "")
-            run(study, seeds, arms, folder, console, options.renew, options.engine)
+        for row in run(study, todo, folder, console, options.engine):
+            if not options.confirm:
+                record(study, row)
+            elif odd := confirm(study, row):
+                differ.append(f"{row['arm']}, seed {row['seed']}: {', '.join(odd)} differ; --renew --arms {row['arm']}")
     except (Interrupted, KeyboardInterrupt):
         console.print("stopped; the same command goes on")
         raise SystemExit(130) from None
@@ -269,6 +310,9 @@ def main() -> None:
     console.print(*notes(options.study, rows), sep="\n", highlight=False, soft_wrap=True)
     console.print("what did not show:", *doubts(by_study), sep="\n", highlight=False, soft_wrap=True)
     console.print(f"raw results: {study.raw}\npage: {study.page}", highlight=False, soft_wrap=True)
+    if differ:
+        console.print("not confirmed:", *differ, sep="\n", highlight=False, soft_wrap=True)
+        raise SystemExit(1)
 
 
 if __name__ == "__main__":

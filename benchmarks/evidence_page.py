@@ -12,7 +12,7 @@ from statistics import mean
 from typing import Any
 
 from claims import AVERAGE, DESIGNS, on_page
-from staleness import told
+from staleness import remarks
 from studies import DOCS, STUDIES, Ordering, Side, Study
 
 from agentgym_rl.eval import png
@@ -186,7 +186,7 @@ def doubts(by_study: Mapping[str, Rows]) -> Iterator[str]:
 
 def notes(study_name: str, rows: Rows) -> Iterator[str]:
     """What a page says below a table: rows of older code, other seeds than the design's, unknown tasks."""
-    yield from told(rows)
+    yield from remarks(rows)
     engines = Counter(row["engine"] for row in rows if "engine" in row)
     yield from (f"{number} of {len(rows)} rows were made with engine={name}." for name, number in engines.items())
     design = DESIGNS[study_name].seeds
@@ -214,8 +214,8 @@ def page(path: Path, text: str, by_study: Mapping[str, Rows]) -> str:
         judged = {
             claim: verdict for (of_study, claim), verdict in verdicts(study, by_study).items() if of_study == name
         }
-        remarks = list(notes(name, rows))
-        tables = {study.table: chain(arms_table(study, rows), [""] * bool(remarks), remarks)}
+        below = list(notes(name, rows))
+        tables = {study.table: chain(arms_table(study, rows), [""] * bool(below), below)}
         tables |= {table: orderings_table(study, rows, table, judged) for table in study.orderings}
         for table, lines in tables.items():
             text = with_table(text, table, "\n".join(lines) if rows else "No results yet.", path)

@@ -1,24 +1,58 @@
-"""Which rows of raw results are of older code: each carries the commit and a digest of the code that made it."""
+"""Which rows of raw results are of older code: each carries the commit and a digest of the code that made it.
+
+Most changes of code change no numbers. Where a row that was made again has them all as before, rows that the same code
+made of the same arm are confirmed: their numbers are as good as those of the present code.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from agentgym_rl.engine.recipe.digest import code
 
+Row = Mapping[str, Any]
+CONFIRMED = "confirmed"
+"""Key of a row: the digest of the last code that gave the same numbers to another row of its arm and code."""
+NOT_COMPARED = {"minutes", "commit", "code", "versions", CONFIRMED}
 
-def why(row: Mapping[str, Any]) -> str | None:
-    """Why a row is stale; None where the present code made it."""
+
+def why(row: Row) -> str | None:
+    """Why a row is stale; None where the present code made it, or confirmed it."""
     if "code" not in row:
         return "made before rows carried a code digest"
-    if row["code"] != code(row["panels"]):
+    if code(row["panels"]) not in (row["code"], last_code(row)):
         return f"made by other code (commit {row['commit'][:7]})"
     return None
 
 
-def told(rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    """A sentence for a page, by reason; none where no row is stale."""
-    reasons = Counter(reason for row in rows if (reason := why(row)) is not None)
-    return [f"{number} of {len(rows)} rows are stale: {reason}." for reason, number in reasons.items()]
+def last_code(row: Row) -> str | None:
+    """The digest of the last code that is known to give a row's numbers; None of a row without one."""
+    return row.get(CONFIRMED, row.get("code"))
+
+
+def remarks(rows: Sequence[Row]) -> Iterator[str]:
+    """Sentences for a page: how many rows are stale, by reason, and how many are confirmed."""
+    for reason, number in Counter(reason for row in rows if (reason := why(row)) is not None).items():
+        yield f"{number} of {len(rows)} rows are stale: {reason}."
+    confirmed = [row for row in rows if why(row) is None and row["code"] != code(row["panels"])]
+    if confirmed:
+        yield (
+            f"{len(confirmed)} of {len(rows)} rows are of older code; the present one gave another seed of their arms "
+            "the same numbers, to the bit."
+        )
+
+
+def differing(row: Row, again: Row) -> list[str]:
+    """The keys whose numbers are not those of a row that was made again."""
+    keys = dict.fromkeys([*row, *again])
+    return [key for key in keys if key not in NOT_COMPARED and row.get(key) != again.get(key)]
+
+
+def confirmed(rows: Sequence[Row], again: Row) -> list[Row]:
+    """The rows, with one made again in its place and those of its arm and code marked as confirmed."""
+    of_arm = [row for row in rows if row["arm"] == again["arm"]]
+    (known,) = (last_code(row) for row in of_arm if row["seed"] == again["seed"])
+    marked = [{**row, CONFIRMED: again["code"]} if row in of_arm and last_code(row) == known else row for row in rows]
+    return [again if (row["arm"], row["seed"]) == (again["arm"], again["seed"]) else row for row in marked]

@@ -25,11 +25,11 @@ class Ordering:
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """What a run logs at each step of training; the mean over its steps is told."""
+    """What a run logs at each step of training; the page shows the mean over its steps."""
 
     metric: str
-    told: Callable[[float], float] = float
-    """The number that the page has, of that mean."""
+    shown: Callable[[float], float] = float
+    """The number that the page shows, of that mean."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class Study:
     prefix: str
     """Of the runs' names."""
     columns: Mapping[str, tuple[str, str]]
-    """What success is told of: a name, and the label and environment of its panel."""
+    """Where success is measured: a name, and the label and environment of its panel."""
     arms: Mapping[str, Sequence[str]]
     """Overrides of the recipe. A control is a stage of its arm: as many updates on expert data alone."""
     orderings: Mapping[str, Sequence[Ordering]]

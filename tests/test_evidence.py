@@ -5,6 +5,7 @@ import re
 import sys
 from dataclasses import replace
 from functools import cache
+from io import StringIO
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,7 @@ import evidence  # noqa: E402
 import evidence_page as pages  # noqa: E402
 from claims import DESIGNS, on_page  # noqa: E402
 from power import power  # noqa: E402
-from staleness import told, why  # noqa: E402
+from staleness import remarks, why  # noqa: E402
 from studies import ALGORITHMS, ALONE, DOCS, HORIZONS, SINGLE, STUDIES  # noqa: E402
 
 from agentgym_rl.engine.recipe.digest import code  # noqa: E402
@@ -323,7 +324,57 @@ def test_rows_of_older_code_are_stale():
     ]  # fmt: skip
     text = pages.page(ALGORITHMS.page, ALGORITHMS.page.read_text(), every([old, present, other]))
     assert "\n\n1 of 3 rows are stale: made before rows carried a code digest.\n1 of 3 rows are stale: made by" in text
-    assert "stale" not in "\n".join(told([present]))
+    assert "stale" not in "\n".join(remarks([present]))
+
+
+def test_rows_that_the_present_code_makes_alike_are_confirmed(tmp_path, monkeypatch):
+    """With those of their arm and code; another arm's, and other numbers, are not."""
+    present = code(["maze"])
+
+    def made(arm, seed, by, success=0.5, **more):
+        own = {"panels": {"maze": {}}, "commit": "c0ffee5eed", "code": by, "minutes": 1.0, "episodes": 9}
+        return {"arm": arm, "seed": seed, "success": {"maze": [success, 2, [0, 1]]}, "control": None, **own, **more}
+
+    rows = [made("bc", 20, "b"), made("bc", 21, "b"), made("grpo", 20, "b"), made("bc", 22, "a"), made("bc", 23, "b")]
+    study = replace(ALGORITHMS, raw=tmp_path / "rows.json")
+    monkeypatch.setattr(evidence, "composed", lambda *_: None)
+
+    def todo(seeds=range(20, 24), engine=None):
+        return [(arm, seed) for arm, seed, _ in evidence.unconfirmed(study, seeds, ["bc", "grpo"], tmp_path, engine)]
+
+    evidence.write(study, rows)
+    assert todo() == [("bc", 20), ("grpo", 20), ("bc", 22)] and todo([21]) == [("bc", 21)]
+    assert todo(engine="one_gpu") == [], "another engine gives other numbers"
+    assert evidence.confirm(study, made("bc", 20, present, success=0.6)) == ["success"]
+    assert evidence.confirm(study, made("grpo", 20, present, tokens=9)) == ["tokens"]
+    assert evidence.results(study) == sorted(rows, key=lambda row: row["seed"]), "nothing is confirmed"
+    assert evidence.confirm(study, made("bc", 21, present, minutes=2.0)) == []
+    known = {(row["arm"], row["seed"]): row for row in evidence.results(study)}
+    assert known["bc", 21]["minutes"] == 2.0 and [seed for (_, seed), row in known.items() if why(row)] == [20, 22]
+    assert list(remarks(evidence.results(study))) == [
+        "2 of 5 rows are stale: made by other code (commit c0ffee5).",
+        "2 of 5 rows are of older code; the present one gave another seed of their arms the same numbers, to the bit.",
+    ]
+    monkeypatch.setattr("staleness.code", lambda envs: "later")
+    assert todo() == [("bc", 20), ("grpo", 20), ("bc", 22)], "rows of two codes with the same numbers are as one"
+
+
+def test_a_study_that_is_not_confirmed_fails(tmp_path, monkeypatch):
+    """The numbers of the row that was made again are nowhere, and the message says how to have them all anew."""
+    rows = [{**row("bc", 20, 0.5, 0.5, 0.5), "panels": {"maze": {}}, "commit": "c0ffee5", "code": "older"}]
+    study = replace(ALGORITHMS, raw=tmp_path / "rows.json", page=tmp_path / "page.md")
+    study.page.write_text(ALGORITHMS.page.read_text())
+    evidence.write(study, rows)
+    monkeypatch.setitem(STUDIES, "algorithms", study)
+    monkeypatch.setattr(evidence, "composed", lambda *_: None)
+    monkeypatch.setattr(evidence, "run", lambda *_: iter([{**rows[0], "episodes": 9, "code": code(["maze"])}]))
+    monkeypatch.setattr(sys, "argv", ["evidence.py", "algorithms", "--confirm"])
+    shown = StringIO()
+    monkeypatch.setattr(sys, "stdout", shown)
+    with pytest.raises(SystemExit) as ended:
+        evidence.main()
+    assert ended.value.code == 1 and "bc, seed 20: episodes differ; --renew --arms bc" in shown.getvalue()
+    assert evidence.results(study) == rows
 
 
 @pytest.mark.slow
@@ -351,7 +402,7 @@ def test_an_engine_of_the_command_line_changes_no_settings_and_is_told(tmp_path)
     (place / "summary.json").write_text(json.dumps(summary))
     (place / "metrics.jsonl").write_text(json.dumps({"run/episodes": 0, "run/tokens": 0}) + "\n")
     own = replace(study, raw=tmp_path / "rows.json")
-    evidence.record(own, "bc", 20, evidence.settings(ours), place, "one_gpu")
+    evidence.record(own, evidence.row_of(own, "bc", 20, evidence.settings(ours), place, "one_gpu"))
     rows = evidence.results(own)
     assert rows[0]["engine"] == "one_gpu"
     assert "1 of 1 rows were made with engine=one_gpu." in list(pages.notes("pretrained", rows))
