@@ -6,6 +6,7 @@
 ``mixture``      equal shares, shares that follow what there is to learn, and shares of one who knows it beforehand
 ``transfer``     trained in one environment, tested in four; all together, or one after the other
 ``starts``       groups that begin at the task, in the middle of own episodes, or of demonstrations
+``distillation``   SmolLM2-135M learns from a clone of more demonstrations, from itself with a plan to read, or by GRPO
 ``early_experience``   cloning and early experience with SmolLM2-135M, as many updates, and GRPO after each
 ``hindsight``    AgentEvol, also with failed episodes under the goals that they reached, and with twice the passes
 ``frontier``     settings of mazes that follow the agent, or equal and dynamic shares, on a family that is held out
@@ -96,14 +97,14 @@ def run(
 def begin(
     study: Study, arm: str, seed: int, folder: Path, console: Console, session: Session, engine: str | None = None
 ) -> None:
-    """Export the weights that an arm begins with, where another arm's are not exported yet."""
-    if (before := study.after.get(arm)) is None:
-        return
-    weights = composed(study, arm, seed, folder).model.path
-    if not Path(weights).is_dir():
-        earlier = Resolved(composed(study, before, seed, folder, engine))
-        place = train(earlier, console, session)  # does nothing if finished
-        export(find(str(place)), Path(weights))
+    """Train the arms that one begins with or is taught by, where they are not finished; export what it begins with."""
+    if teacher := study.taught.get(arm):
+        train(Resolved(composed(study, teacher, seed, folder, engine)), console, session)
+    if before := study.after.get(arm):
+        weights = Path(composed(study, arm, seed, folder).model.path)
+        if not weights.is_dir():
+            place = train(Resolved(composed(study, before, seed, folder, engine)), console, session)
+            export(find(str(place)), weights)
 
 
 def missing(study: Study, seeds: Sequence[int], arms: Sequence[str], folder: Path, renew: bool) -> Todo:
@@ -150,6 +151,9 @@ def composed(study: Study, arm: str, seed: int, folder: Path, engine: str | None
     chosen = [f"engine={engine}"] if engine else []
     config = load([f"experiment={study.recipe}", *chosen, *study.arms[arm], *panels, f"seed={seed}", f"name={name}"])
     place = folder / code(config.envs)
+    if teacher := study.taught.get(arm):
+        run = f"{place}/{study.prefix}-{teacher}-seed{seed}"
+        config = replace(config, algorithm=replace(config.algorithm, teacher=run))
     if before := study.after.get(arm):
         weights = f"{place}/{study.prefix}-{before}-seed{seed}-weights"
         config = replace(config, model=replace(config.model, path=weights))

@@ -14,6 +14,7 @@ from dataclasses import MISSING, Field, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from agentgym_rl.algorithms.distill import DistillConfig
 from agentgym_rl.engine.recipe.config import BudgetConfig, Config
 
 NAMES = {
@@ -71,9 +72,11 @@ def digest(config: Config) -> str:
     A budget has become the algorithm's steps.
     """
     run = replace(config.run, dir="", cache=None)
-    if config.model.path is not None and config.run.dir is not None:  # another arm's weights are kept beside it
-        beside = f"{Path(config.run.dir).parent}/"
+    beside = f"{Path(config.run.dir or '.').parent}/"  # where other arms' runs and weights are
+    if config.model.path is not None:
         config = replace(config, model=replace(config.model, path=config.model.path.removeprefix(beside)))
+    if isinstance(algorithm := config.algorithm, DistillConfig):
+        config = replace(config, algorithm=replace(algorithm, teacher=algorithm.teacher.removeprefix(beside)))
     bare = chosen(replace(config, run=run, budget=BudgetConfig()))
     for block, names in BLOCKS.items():
         moved = bare.get("algorithm", {}).pop(block, {})

@@ -57,6 +57,8 @@ class Study:
     """The tables of orderings that show the average over columns alone."""
     after: Mapping[str, str] = field(default_factory=dict)
     """Arms that begin with the last weights of another."""
+    taught: Mapping[str, str] = field(default_factory=dict)
+    """Arms whose ``algorithm.teacher`` is another one's run."""
     samples: Mapping[str, int] = field(default_factory=dict)
     """Episodes a task that the recipe's panel of a column has, where they are several."""
     measures: Mapping[str, Measure] = field(default_factory=dict)
@@ -398,6 +400,37 @@ EARLY = Study(
     samples={"unseen_goals": 2, "new_mazes": 2},
 )
 
+# what a teacher is worth
+
+DISTILLATION = Study(
+    recipe="smollm2",
+    prefix="distillation",
+    columns={"unseen_goals": ("unseen_goals", "textcraft"), "new_mazes": ("new_mazes", "maze")},
+    arms={
+        "bc": ["algorithm=bc"],
+        "teacher": ["algorithm=bc", "envs.textcraft.demonstrations=200"],
+        "grpo": ["algorithm=grpo"],
+        "distill": ["algorithm=distill", "algorithm={teacher: a run, hint: none}"],
+        "own_plan": ["algorithm=distill", "algorithm.hint=plan"],
+    },
+    taught={"distill": "teacher"},
+    orderings={
+        "distillation": [
+            Ordering("teacher > BC", "teacher", "bc"),
+            Ordering("distillation > GRPO", "distill", "grpo"),
+            Ordering("distillation > BC", "distill", "bc"),
+            Ordering("teacher > distillation", "teacher", "distill"),
+            Ordering("own plan > BC", "own_plan", "bc"),
+        ]
+    },
+    raw=HERE / "distillation.json",
+    page=DOCS / "algorithms" / "distill.md",
+    watched=("validation", "textcraft"),
+    table="distillation_arms",
+    samples={"unseen_goals": 2, "new_mazes": 2},
+)
+"""The teacher is cloned from 200 demonstrations of TextCraft, the others from 48."""
+
 # groups, turns and limits
 
 CURATION = Study(  # groups are those that are learned from, with what the pool puts into them
@@ -455,6 +488,7 @@ STUDIES = {
     "transfer": TRANSFER,
     "starts": STARTS,
     "early_experience": EARLY,
+    "distillation": DISTILLATION,
     "curation": CURATION,
     "hindsight": RELABELLING,
     "frontier": FRONTIER,

@@ -486,3 +486,17 @@ def test_early_experience_makes_as_many_updates_as_cloning():
     assert early.cloning.epochs + early.algorithm.epochs == bc.cloning.epochs
     assert early.algorithm.mini_batch_trajectories == bc.cloning.mini_batch_trajectories
     assert episodes_of("early_experience", "grpo") == episodes_of("early_experience", "early_grpo")
+
+
+@pytest.mark.slow
+def test_a_teacher_is_the_run_of_another_arm(tmp_path, monkeypatch):
+    """It is trained first, and where it lies is no part of the settings."""
+    study, trained = STUDIES["distillation"], []
+    monkeypatch.setattr(evidence, "train", lambda run, console, session: trained.append(run.config.run.dir))
+    for arm in ("grpo", "distill"):
+        evidence.begin(study, arm, 20, tmp_path, None, None)
+    ours, others = (evidence.composed(study, "distill", 20, place) for place in (tmp_path, Path("b")))
+    assert trained == [evidence.composed(study, "teacher", 20, tmp_path).run.dir] == [ours.algorithm.teacher]
+    assert ours.algorithm.teacher != others.algorithm.teacher
+    assert evidence.settings(ours) == evidence.settings(others)
+    assert len({episodes_of("distillation", arm) for arm in ("grpo", "distill", "own_plan")}) == 1
