@@ -209,6 +209,10 @@ def test_playing_while_learning(tmp_path: Path, mode: str, stragglers: str) -> N
     assert all(0 < row["rollout_corr/rollout_is_mean"] <= 2 for row in trained)
     assert [row["curriculum/max_turns"] for row in trained] == [4, 4, 8, 8]
     assert trained[-1]["run/episodes"] == 4 * 8 * 4
+    (stage,) = (
+        stage for stage in json.loads((folder / "summary.json").read_text())["stages"] if stage["name"] == "grpo"
+    )
+    assert trained[-1]["run/stage_updates"] == stage["updates"] > 0
 
 
 def test_tasks_that_do_not_fit_into_the_prompt_are_counted_named_and_left_out(tmp_path: Path) -> None:

@@ -126,7 +126,7 @@ COMPARED = re.compile(
     r"^(step$|(actor|batch|critic|reward|diagnostics|shaping|supervised|dpo|credit|agentevol|search|rollout|rollout_corr|env|curriculum"
     r"|val|run|stage|num_turns|prompt_length|response_length|training/rollout\w*)(/|$))"
 )
-UNCOMPARED = re.compile(r"/perf/|_s$|_per_s$|mfu|wait_frac|run/units")
+UNCOMPARED = re.compile(r"/perf/|_s$|_per_s$|mfu|wait_frac|run/(?:units|stage_updates)")
 """Metrics of time, memory and machine, and how long a stage is by its recipe."""
 
 RELATIVE, ABSOLUTE, DIRECTION = 5e-4, 1e-6, 1e-3

@@ -118,7 +118,12 @@ class State:
 
     def spent(self) -> dict[str, float]:
         """Episodes, tokens and time of training so far, as metrics."""
-        return {"run/episodes": self.episodes, "run/tokens": self.tokens, "run/wall_s": self.wall_s}
+        return {
+            "run/episodes": self.episodes,
+            "run/tokens": self.tokens,
+            "run/stage_updates": self.stage_updates,
+            "run/wall_s": self.wall_s,
+        }
 
 
 def read_state(file: Path) -> State:
