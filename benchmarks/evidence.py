@@ -233,14 +233,19 @@ def steps(place: Path, metric: str) -> list[float]:
 
 
 def learning(place: Path, label: str, env: str) -> dict[str, Any]:
-    """Tokens of the training episodes, and success on a panel on the way: rows of episodes, tokens, success.
+    """Tokens of the training episodes, and success on a panel on the way: rows of episodes, tokens, success, and beside
+    them of updates of the stage and minutes of the run.
 
     Weights that were evaluated again, as those of the last round are at the end, count as evaluated last.
     """
     rows = list(read_jsonl(place / "metrics.jsonl"))
     key = f"val/{label}/{env}/success"
-    curve = {row["run/episodes"]: [row["run/episodes"], row["run/tokens"], row[key]] for row in rows if key in row}
-    return {"tokens": rows[-1]["run/tokens"], "curve": list(curve.values())}
+    points = {row["run/episodes"]: row for row in rows if key in row}.values()
+    return {
+        "tokens": rows[-1]["run/tokens"],
+        "curve": [[row["run/episodes"], row["run/tokens"], row[key]] for row in points],
+        "curve_spent": [[row["run/stage_updates"], round(row["run/wall_s"] / 60, 2)] for row in points],
+    }
 
 
 def _success(study: Study, stage: dict[str, Any]) -> dict[str, list[Any]]:

@@ -15,7 +15,7 @@ from agentgym_rl.engine.recipe.digest import code
 Row = Mapping[str, Any]
 CONFIRMED = "confirmed"
 """Key of a row: the digest of the last code that gave the same numbers to another row of its arm and code."""
-NOT_COMPARED = {"minutes", "commit", "code", "versions", CONFIRMED}
+NOT_COMPARED = {"minutes", "curve_spent", "commit", "code", "versions", CONFIRMED}
 
 
 def why(row: Row) -> str | None:

@@ -305,13 +305,17 @@ def test_results_belong_to_their_settings_wherever_they_were_run():
 def test_weights_evaluated_again_are_one_point_of_the_curve(tmp_path):
     found = [(0, 0, 0.1), (480, 900, 0.3), (960, 1900, 0.4), (960, 1900, 0.5)]
     rows = [
-        {"run/episodes": episodes, "run/tokens": tokens, "val/validation/maze/success": success}
-        for episodes, tokens, success in found
-    ]
+        {
+            "run/episodes": episodes, "run/tokens": tokens, "val/validation/maze/success": success,
+            "run/stage_updates": tokens // 100, "run/wall_s": 90.0 * number,
+        }
+        for number, (episodes, tokens, success) in enumerate(found)
+    ]  # fmt: skip
     lines = [*rows[:2], {"run/episodes": 700, "run/tokens": 1500}, *rows[2:]]
     (tmp_path / "metrics.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
     curve = [[0, 0, 0.1], [480, 900, 0.3], [960, 1900, 0.5]]
-    assert evidence.learning(tmp_path, "validation", "maze") == {"tokens": 1900, "curve": curve}
+    spent = [[0, 0.0], [9, 1.5], [19, 4.5]]
+    assert evidence.learning(tmp_path, "validation", "maze") == {"tokens": 1900, "curve": curve, "curve_spent": spent}
 
 
 def test_rows_of_older_code_are_stale():
@@ -400,7 +404,9 @@ def test_an_engine_of_the_command_line_changes_no_settings_and_is_told(tmp_path)
     summary = {"stages": [stage], "algorithm": "bc", "panels": {}, "versions": versions, "code": "c0ffee"}
     place.mkdir()
     (place / "summary.json").write_text(json.dumps(summary))
-    (place / "metrics.jsonl").write_text(json.dumps({"run/episodes": 0, "run/tokens": 0}) + "\n")
+    (place / "metrics.jsonl").write_text(
+        json.dumps({"run/episodes": 0, "run/tokens": 0, "run/stage_updates": 0}) + "\n"
+    )
     own = replace(study, raw=tmp_path / "rows.json")
     evidence.record(own, evidence.row_of(own, "bc", 20, evidence.settings(ours), place, "one_gpu"))
     rows = evidence.results(own)

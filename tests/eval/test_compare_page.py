@@ -83,6 +83,7 @@ def test_the_page_is_whole_and_needs_nothing_else(tmp_path):
     axes = {
         "episodes": "training episodes",
         "tokens": "training tokens",
+        "updates": "updates",
         "minutes": "minutes",
         "steps": "training steps",
     }

@@ -8,7 +8,7 @@ from rich.console import Console, ConsoleOptions, RenderableType
 from rich.table import Table as Grid
 from rich.text import Text
 
-from agentgym_rl.eval.comparison.tables import Row, Table
+from agentgym_rl.eval.comparison.table import Row, Table
 
 NUMBERS = ("episodes", "tokens", "updates", "minutes")
 """Names that are numbers: they stand right, and are not wrapped."""

@@ -12,8 +12,12 @@ from agentgym_rl.eval.comparison.arms import Arm
 from agentgym_rl.eval.comparison.compare import Column, Comparison, stage_before, success
 from agentgym_rl.eval.comparison.runs import Run
 
-AXES = {"episodes": "training episodes", "tokens": "training tokens", "minutes": "minutes", "steps": "training steps"}
+AXES = {
+    "episodes": "training episodes", "tokens": "training tokens", "updates": "updates", "minutes": "minutes",
+    "steps": "training steps",
+}  # fmt: skip
 """What curves are drawn against."""
+UPDATES = "run/stage_updates"
 SMOOTH = 12
 """Points from which a curve is smoothed."""
 ENOUGH = 3
@@ -25,7 +29,7 @@ class Curve:
     """Mean over seeds at every step that all of them have."""
 
     x: Mapping[str, tuple[float, ...]]
-    """By axis, counted from the start of the stage; without tokens where they are not known of all seeds."""
+    """By axis, counted from the start of the stage; without tokens or updates where not all seeds know them."""
     mean: tuple[float, ...]
     low: tuple[float, ...]
     """Least of the seeds."""
@@ -168,7 +172,8 @@ def _points(run: Run, stage: str, key: str) -> dict[int, tuple[float, dict[str, 
         return {}
     origin = before[0]["step"] if before else 0
     spent, end = run.stages[stage], units[max(units)]
-    start = {axis: 0.0 for axis in AXES if axis != "tokens" or run.tokens is not None}
+    unknown = {"tokens": run.tokens is None, "updates": UPDATES not in end}
+    start = {axis: 0.0 for axis in AXES if not unknown.get(axis)}
     points = {row["step"] - origin: (row[key], start) for row in before if key in row}
     for row in rows:
         step = row["step"]
@@ -180,6 +185,8 @@ def _points(run: Run, stage: str, key: str) -> dict[int, tuple[float, dict[str, 
             }
             if run.tokens is not None and step in run.tokens:
                 x["tokens"] = run.tokens[step]
+            if UPDATES in units[step]:
+                x["updates"] = units[step][UPDATES]
             points[step - origin] = row[key], x
     return points
 

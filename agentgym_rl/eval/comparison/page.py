@@ -21,6 +21,7 @@ from agentgym_rl.eval.comparison.charts import (
     short,
 )
 from agentgym_rl.eval.comparison.compare import Comparison, Estimate
+from agentgym_rl.eval.comparison.equal import at_equal_budgets
 from agentgym_rl.eval.comparison.learning import AXES, arm_curves, online, plots
 from agentgym_rl.eval.comparison.runs import Run
 from agentgym_rl.eval.comparison.tables import (
@@ -104,7 +105,8 @@ def page(comparison: Comparison, link: Link | None = None) -> str:
         sections={name: section for name, section in sections.items() if section.shown},
         figures=figures,
         axes=list(AXES) if figures else [],
-        tokens_known=any("tokens" in line.x for figure in figures for line in figure.chart.lines),
+        known={axis for figure in figures for line in figure.chart.lines for axis in line.x},
+        equal=at_equal_budgets(comparison),
         tokens=_tokens(comparison),
         budget=budget_of(comparison),
         configuration=_configuration(comparison),

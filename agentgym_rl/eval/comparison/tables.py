@@ -1,11 +1,12 @@
 """The tables of a comparison, whatever they are written as (:mod:`.forms`): in percent and percentage points."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 from agentgym_rl.eval.comparison.arms import Arm
 from agentgym_rl.eval.comparison.budgets import budget_of
 from agentgym_rl.eval.comparison.compare import Comparison, Estimate
+from agentgym_rl.eval.comparison.equal import at_equal_budgets
+from agentgym_rl.eval.comparison.table import Row, Table
 
 BOUNDS = (
     "random chooses among actions that are listed, or solve other tasks, where a model has to write one; oracle knows "
@@ -17,39 +18,14 @@ MOST = 3
 """Names, or pairs of names, that are listed; of more, the number is said."""
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
-    """Of a table."""
-
-    names: tuple[str, ...]
-    cells: tuple[str, ...]
-    bold: frozenset[int] = frozenset()
-    """Numbers of the cells that stand out."""
-    bound: bool = False
-    """It belongs below the line: the random policy, or the oracle."""
-
-
-@dataclass(frozen=True, slots=True)
-class Table:
-    """Names on the left, then a column of numbers for each panel."""
-
-    title: str
-    heads: tuple[str, ...]
-    """Of the names."""
-    columns: tuple[tuple[str, str], ...]
-    """Environment and panel."""
-    rows: tuple[Row, ...]
-    notes: tuple[str, ...]
-
-
 def tables(comparison: Comparison) -> list[Table]:
-    """Success, differences and what they cost."""
+    """Success, differences, what they cost, and success at equal budgets."""
     all_tables = [_success(comparison)]
     if comparison.differences:
         all_tables.append(_differences(comparison))
     if comparison.has_gains:
         all_tables.append(_rates(comparison))
-    return all_tables
+    return all_tables + at_equal_budgets(comparison)
 
 
 def remarks(comparison: Comparison) -> list[str]:

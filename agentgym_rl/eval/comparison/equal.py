@@ -1,0 +1,42 @@
+"""Success of algorithms at equal budgets: each at the least that any of them has spent, by the curves of its runs."""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from agentgym_rl.eval.comparison.arms import Arm
+from agentgym_rl.eval.comparison.compare import Comparison
+from agentgym_rl.eval.comparison.learning import Curve, Plot, plots
+from agentgym_rl.eval.comparison.table import Row, Table
+
+SPENT = ("episodes", "updates", "tokens", "minutes")
+"""What is made equal: axes of curves."""
+TITLE = "Success in % at equal budgets: of the last evaluation within what the thriftiest arm spent"
+ROUNDING = 1 + 1e-9
+
+
+def at_equal_budgets(comparison: Comparison) -> list[Table]:
+    """A table for each panel that is evaluated during training and that two algorithms or more have."""
+    drawn = [plot for plot in plots(comparison) if plot.panel is not None and plot.followed and len(plot.curves) > 1]
+    return [_table(plot) for plot in drawn]
+
+
+def _table(plot: Plot) -> Table:
+    curves = [curve for _, curve in plot.curves]
+    axes = [axis for axis in SPENT if all(axis in curve.x for curve in curves)]
+    amounts = {axis: min(curve.x[axis][-1] for curve in curves) for axis in axes}
+    rows = tuple(Row((arm.label,), tuple(_cells(curve, amounts))) for arm, curve in plot.curves)
+    columns = tuple((f"at {amount:,.{int(axis == 'minutes')}f}", axis) for axis, amount in amounts.items())
+    unknown = [axis for axis in SPENT if axis not in axes]
+    notes = [_coarse(plot.curves)] + [f"Not of all runs known: {', '.join(unknown)}."] * bool(unknown)
+    panel = (plot.panel or "").replace("_", " ")
+    return Table(f"{TITLE}: {plot.env}, {panel}", ("arm",), columns, rows, tuple(notes))
+
+
+def _cells(curve: Curve, amounts: Mapping[str, float]) -> Iterator[str]:
+    for axis, amount in amounts.items():
+        place = max(at for at, spent in enumerate(curve.x[axis]) if spent <= amount * ROUNDING)
+        yield f"{100 * curve.mean[place]:.1f}"
+
+
+def _coarse(curves: Sequence[tuple[Arm, Curve]]) -> str:
+    counts = ", ".join(f"{arm.label} {len(curve.mean) - 1}" for arm, curve in curves)
+    return f"Evaluations on the way: {counts}; no interval, because curves choose what is compared."
