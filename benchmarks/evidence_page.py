@@ -17,6 +17,8 @@ from studies import DOCS, STUDIES, Ordering, Side, Study
 
 from agentgym_rl.eval import png
 from agentgym_rl.eval.by_seed import Panel, Panels, difference, shared, value
+from agentgym_rl.eval.comparison.equal import equal
+from agentgym_rl.eval.comparison.learning import Curve
 from agentgym_rl.eval.crossed import crossed, crossed_p, holm
 from agentgym_rl.eval.html.chart import Chart, Line
 from agentgym_rl.eval.html.palette import ARMS
@@ -175,6 +177,41 @@ def averaged(seeds: BySeed) -> tuple[str, str]:
     return cell(seeds, signed=True), f"{sum(round(value(panels), 9) > 0 for panels in seeds.values())} of {len(seeds)}"
 
 
+def equal_table(study: Study, rows: Rows) -> Iterator[str]:
+    """Success on the watched panel at equal budgets, of the arms that have curves, on the seeds that all have.
+
+    Rows without updates do not count.
+    """
+    by_arm = {
+        arm: {row["seed"]: row for row in rows if row["arm"] == arm and "curve_spent" in row}
+        for arm in chain(*study.curves.values())
+    }
+    seeds = set.intersection(*map(set, by_arm.values()))
+    if not seeds:
+        yield "No results yet."
+        return
+    heads, cells = equal({arm: _mean_curve([of[seed] for seed in seeds]) for arm, of in by_arm.items()})
+    yield f"| arm | {' | '.join(map(' '.join, heads))} |"
+    yield f"|---|{'---|' * len(heads)}"
+    yield from (f"| {arm} | {' | '.join(of_arm)} |" for arm, of_arm in cells.items())
+
+
+def _mean_curve(rows: Rows) -> Curve:
+    """Over seeds; updates and minutes are counted from the cloned weights on."""
+    points = [
+        [
+            (episodes, tokens, updates if place else 0, minutes - row["curve_spent"][0][1], success)
+            for place, ((episodes, tokens, success), (updates, minutes)) in enumerate(
+                zip(row["curve"], row["curve_spent"], strict=True)
+            )
+        ]
+        for row in rows
+    ]
+    *spent, success = zip(*(map(mean, zip(*at, strict=True)) for at in zip(*points, strict=True)), strict=True)
+    x = dict(zip(("episodes", "tokens", "updates", "minutes"), spent, strict=True))
+    return Curve(x=x, mean=success, low=success, high=success, seeds=len(rows))
+
+
 def doubts(by_study: Mapping[str, Rows]) -> Iterator[str]:
     """The claims of all designs that do not hold: study, claim, difference, p, verdict."""
     for name, study in STUDIES.items():
@@ -217,6 +254,8 @@ def page(path: Path, text: str, by_study: Mapping[str, Rows]) -> str:
         below = list(notes(name, rows))
         tables = {study.table: chain(arms_table(study, rows), [""] * bool(below), below)}
         tables |= {table: orderings_table(study, rows, table, judged) for table in study.orderings}
+        if study.equal:
+            tables[study.equal] = equal_table(study, rows)
         for table, lines in tables.items():
             text = with_table(text, table, "\n".join(lines) if rows else "No results yet.", path)
     return text

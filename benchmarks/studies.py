@@ -51,6 +51,8 @@ class Study:
     """Label and environment of the panel whose success during training is kept."""
     curves: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """Pictures of it: a name in docs/images, and arms."""
+    equal: str | None = None
+    """The page's table of success at equal budgets, of the arms that have curves."""
     table: str = "arms"
     """The page's table of success and cost of every arm."""
     averaged: frozenset[str] = frozenset()
@@ -254,6 +256,7 @@ PRETRAINED = Study(
     page=DOCS / "pretrained.md",
     watched=("validation", "textcraft"),
     curves={"pretrained": ["agentevol", "grpo"]},
+    equal="pretrained_equal",
     samples={"unseen_goals": 2, "new_mazes": 2},
 )
 
@@ -349,6 +352,7 @@ STARTS = Study(
     page=DOCS / "algorithms" / "exit.md",
     watched=("validation", "maze-far"),
     curves={"starts": ["grpo", "exit", "reverse"]},
+    equal="starts_equal",
 )
 
 # settings that follow the agent
@@ -443,6 +447,7 @@ CURATION = Study(  # groups are those that are learned from, with what the pool 
     page=DOCS / "algorithms" / "dart.md",
     watched=("validation", "maze-far"),
     curves={"curation": ["grpo", "dart"]},
+    equal="curation_equal",
     measures={
         "turns an episode": Measure("env/maze-far/turns"),
         "dead groups, %": Measure("diagnostics/gradient_share", lambda share: 100 * (1 - share)),

@@ -506,3 +506,28 @@ def test_a_teacher_is_the_run_of_another_arm(tmp_path, monkeypatch):
     assert ours.algorithm.teacher != others.algorithm.teacher
     assert evidence.settings(ours) == evidence.settings(others)
     assert len({episodes_of("distillation", arm) for arm in ("grpo", "distill", "own_plan")}) == 1
+
+
+def test_a_page_has_success_at_equal_budgets():
+    """On the seeds that all arms have; updates and minutes count from the cloned weights on."""
+    study = STUDIES["curation"]
+
+    def made(arm, seed, gains, updates, minutes):
+        curve = [[480 * place, 1000 * place, gain] for place, gain in enumerate(gains)]
+        spent = [[99 if place == 0 else updates * place, 7.0 + minutes * place] for place in range(len(gains))]
+        return {"arm": arm, "seed": seed, "curve": curve, "curve_spent": spent}
+
+    rows = [
+        made("grpo", 20, [0.2, 0.4, 0.6], 10, 1.0),
+        made("grpo", 21, [0.0, 0.2, 0.8], 10, 1.0),
+        made("grpo", 22, [1.0, 1.0, 1.0], 10, 1.0),
+        *(made("dart", seed, [0.1, 0.3], 30, 0.5) for seed in (20, 21)),
+    ]
+    assert list(pages.equal_table(study, rows)) == [
+        "| arm | at 480 episodes | at 20 updates | at 1,000 tokens | at 0.5 minutes |",
+        "|---|---|---|---|---|",
+        "| grpo | 30.0 | 70.0 | 30.0 | 10.0 |",
+        "| dart | 30.0 | 10.0 | 30.0 | 30.0 |",
+    ]
+    older = [{key: value for key, value in row.items() if key != "curve_spent"} for row in rows]
+    assert list(pages.equal_table(study, older)) == list(pages.equal_table(study, [])) == ["No results yet."]

@@ -19,13 +19,18 @@ def at_equal_budgets(comparison: Comparison) -> list[Table]:
     return [_table(plot) for plot in drawn]
 
 
+def equal(curves: Mapping[str, Curve]) -> tuple[tuple[tuple[str, str], ...], dict[str, tuple[str, ...]]]:
+    """Heads of columns, an amount and what it is of; and success in percent by arm, a column each."""
+    axes = [axis for axis in SPENT if all(axis in curve.x for curve in curves.values())]
+    amounts = {axis: min(curve.x[axis][-1] for curve in curves.values()) for axis in axes}
+    heads = tuple((f"at {amount:,.{int(axis == 'minutes')}f}", axis) for axis, amount in amounts.items())
+    return heads, {arm: tuple(_cells(curve, amounts)) for arm, curve in curves.items()}
+
+
 def _table(plot: Plot) -> Table:
-    curves = [curve for _, curve in plot.curves]
-    axes = [axis for axis in SPENT if all(axis in curve.x for curve in curves)]
-    amounts = {axis: min(curve.x[axis][-1] for curve in curves) for axis in axes}
-    rows = tuple(Row((arm.label,), tuple(_cells(curve, amounts))) for arm, curve in plot.curves)
-    columns = tuple((f"at {amount:,.{int(axis == 'minutes')}f}", axis) for axis, amount in amounts.items())
-    unknown = [axis for axis in SPENT if axis not in axes]
+    columns, cells = equal({arm.label: curve for arm, curve in plot.curves})
+    rows = tuple(Row((label,), of_arm) for label, of_arm in cells.items())
+    unknown = [axis for axis in SPENT if axis not in {axis for _, axis in columns}]
     notes = [_coarse(plot.curves)] + [f"Not of all runs known: {', '.join(unknown)}."] * bool(unknown)
     panel = (plot.panel or "").replace("_", " ")
     return Table(f"{TITLE}: {plot.env}, {panel}", ("arm",), columns, rows, tuple(notes))
