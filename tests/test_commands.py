@@ -94,6 +94,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
     shutil.copy(Path(__file__).parents[1] / "examples/gateway_agent.py", place / "examples")
     (place / "runs/smoke-grpo-seed0").symlink_to("demo-grpo-seed0")
     (place / "runs/verl-agent-alfworld-gigpo-seed0").symlink_to("demo-grpo-seed0")
+    (place / "runs/inspo-smollm2-inspo-seed0").symlink_to("demo-grpo-seed0")
     (place / "texts.toml").write_text("textcraft = ['', 'Look first.']\n")
     Playbook(lessons=[Lesson(id=1, env="textcraft", text="Look first.", born=1, changed=1)], next_id=2).write(
         place / "playbook.json"
