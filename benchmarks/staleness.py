@@ -45,9 +45,8 @@ def remarks(rows: Sequence[Row]) -> Iterator[str]:
 
 
 def differing(row: Row, again: Row) -> list[str]:
-    """The keys whose numbers are not those of a row that was made again."""
-    keys = dict.fromkeys([*row, *again])
-    return [key for key in keys if key not in NOT_COMPARED and row.get(key) != again.get(key)]
+    """The keys whose numbers are not those of a row that was made again, which may have more."""
+    return [key for key in row if key not in NOT_COMPARED and row[key] != again.get(key)]
 
 
 def confirmed(rows: Sequence[Row], again: Row) -> list[Row]:

@@ -339,7 +339,13 @@ def test_rows_that_the_present_code_makes_alike_are_confirmed(tmp_path, monkeypa
         own = {"panels": {"maze": {}}, "commit": "c0ffee5eed", "code": by, "minutes": 1.0, "episodes": 9}
         return {"arm": arm, "seed": seed, "success": {"maze": [success, 2, [0, 1]]}, "control": None, **own, **more}
 
-    rows = [made("bc", 20, "b"), made("bc", 21, "b"), made("grpo", 20, "b"), made("bc", 22, "a"), made("bc", 23, "b")]
+    rows = [
+        made("bc", 20, "b"),
+        made("bc", 21, "b"),
+        made("grpo", 20, "b", tokens=8),
+        made("bc", 22, "a"),
+        made("bc", 23, "b"),
+    ]
     study = replace(ALGORITHMS, raw=tmp_path / "rows.json")
     monkeypatch.setattr(evidence, "composed", lambda *_: None)
 
@@ -351,8 +357,9 @@ def test_rows_that_the_present_code_makes_alike_are_confirmed(tmp_path, monkeypa
     assert todo(engine="one_gpu") == [], "another engine gives other numbers"
     assert evidence.confirm(study, made("bc", 20, present, success=0.6)) == ["success"]
     assert evidence.confirm(study, made("grpo", 20, present, tokens=9)) == ["tokens"]
+    assert evidence.confirm(study, {**made("grpo", 20, present), "tokens": None}) == ["tokens"]
     assert evidence.results(study) == sorted(rows, key=lambda row: row["seed"]), "nothing is confirmed"
-    assert evidence.confirm(study, made("bc", 21, present, minutes=2.0)) == []
+    assert evidence.confirm(study, made("bc", 21, present, minutes=2.0, tokens=9)) == [], "what is new is not compared"
     known = {(row["arm"], row["seed"]): row for row in evidence.results(study)}
     assert known["bc", 21]["minutes"] == 2.0 and [seed for (_, seed), row in known.items() if why(row)] == [20, 22]
     assert list(remarks(evidence.results(study))) == [
