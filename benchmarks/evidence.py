@@ -115,7 +115,7 @@ def missing(study: Study, seeds: Sequence[int], arms: Sequence[str], folder: Pat
 
 
 def unconfirmed(study: Study, seeds: Sequence[int], arms: Sequence[str], folder: Path, engine: str | None) -> Todo:
-    """The first stale row that a code made of each arm with an engine, of these seeds."""
+    """The first stale row of each arm and code, of these seeds and this engine."""
     rows = [
         row for row in results(study) if row["arm"] in arms and row["seed"] in seeds and row.get("engine") == engine
     ]

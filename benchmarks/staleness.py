@@ -50,8 +50,8 @@ def differing(row: Row, again: Row) -> list[str]:
 
 
 def confirmed(rows: Sequence[Row], again: Row) -> list[Row]:
-    """The rows, with one made again in its place and those of its arm and code marked as confirmed."""
-    of_arm = [row for row in rows if row["arm"] == again["arm"]]
+    """The rows, with one made again in its place and those of its arm, engine and code marked as confirmed."""
+    of_arm = [row for row in rows if row["arm"] == again["arm"] and row.get("engine") == again.get("engine")]
     (known,) = (last_code(row) for row in of_arm if row["seed"] == again["seed"])
     marked = [{**row, CONFIRMED: again["code"]} if row in of_arm and last_code(row) == known else row for row in rows]
     return [again if (row["arm"], row["seed"]) == (again["arm"], again["seed"]) else row for row in marked]

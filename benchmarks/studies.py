@@ -238,10 +238,16 @@ MIXTURE = Study(
 
 # a pretrained model
 
+SMOLLM2: dict[str, Any] = {
+    "recipe": "smollm2",
+    "columns": {"unseen_goals": ("unseen_goals", "textcraft"), "new_mazes": ("new_mazes", "maze")},
+    "samples": {"unseen_goals": 2, "new_mazes": 2},
+}
+"""Recipe and panels of the studies with that model."""
+
 PRETRAINED = Study(
-    recipe="smollm2",
+    **SMOLLM2,
     prefix="smollm2",
-    columns={"unseen_goals": ("unseen_goals", "textcraft"), "new_mazes": ("new_mazes", "maze")},
     arms={"bc": ["algorithm=bc"], "agentevol": ["algorithm=agentevol"], "grpo": ["algorithm=grpo", "run.control=true"]},
     orderings={
         "pretrained": [
@@ -257,7 +263,6 @@ PRETRAINED = Study(
     watched=("validation", "textcraft"),
     curves={"pretrained": ["agentevol", "grpo"]},
     equal="pretrained_equal",
-    samples={"unseen_goals": 2, "new_mazes": 2},
 )
 
 # a pretrained model, which horizon
@@ -381,9 +386,8 @@ FRONTIER = Study(
 # what follows other actions than the expert's
 
 EARLY = Study(
-    recipe="smollm2",
+    **SMOLLM2,
     prefix="early-experience",
-    columns={"unseen_goals": ("unseen_goals", "textcraft"), "new_mazes": ("new_mazes", "maze")},
     arms={
         "bc": ["algorithm=bc"],
         "early": ["algorithm=early_experience", "cloning.epochs=1", "algorithm={epochs: 4, states: 3}"],
@@ -401,15 +405,13 @@ EARLY = Study(
     },
     raw=HERE / "early_experience.json",
     page=DOCS / "algorithms" / "early_experience.md",
-    samples={"unseen_goals": 2, "new_mazes": 2},
 )
 
 # what a teacher is worth
 
 DISTILLATION = Study(
-    recipe="smollm2",
+    **SMOLLM2,
     prefix="distillation",
-    columns={"unseen_goals": ("unseen_goals", "textcraft"), "new_mazes": ("new_mazes", "maze")},
     arms={
         "bc": ["algorithm=bc"],
         "teacher": ["algorithm=bc", "envs.textcraft.demonstrations=200"],
@@ -431,7 +433,6 @@ DISTILLATION = Study(
     page=DOCS / "algorithms" / "distill.md",
     watched=("validation", "textcraft"),
     table="distillation_arms",
-    samples={"unseen_goals": 2, "new_mazes": 2},
 )
 """The teacher is cloned from 200 demonstrations of TextCraft, the others from 48."""
 

@@ -345,26 +345,27 @@ def test_rows_that_the_present_code_makes_alike_are_confirmed(tmp_path, monkeypa
         made("grpo", 20, "b", tokens=8),
         made("bc", 22, "a"),
         made("bc", 23, "b"),
+        made("bc", 24, "b", engine="one_gpu"),
     ]
     study = replace(ALGORITHMS, raw=tmp_path / "rows.json")
     monkeypatch.setattr(evidence, "composed", lambda *_: None)
 
-    def todo(seeds=range(20, 24), engine=None):
+    def todo(seeds=range(20, 25), engine=None):
         return [(arm, seed) for arm, seed, _ in evidence.unconfirmed(study, seeds, ["bc", "grpo"], tmp_path, engine)]
 
     evidence.write(study, rows)
     assert todo() == [("bc", 20), ("grpo", 20), ("bc", 22)] and todo([21]) == [("bc", 21)]
-    assert todo(engine="one_gpu") == [], "another engine gives other numbers"
+    assert todo(engine="one_gpu") == [("bc", 24)], "another engine gives other numbers"
     assert evidence.confirm(study, made("bc", 20, present, success=0.6)) == ["success"]
     assert evidence.confirm(study, made("grpo", 20, present, tokens=9)) == ["tokens"]
     assert evidence.confirm(study, {**made("grpo", 20, present), "tokens": None}) == ["tokens"]
     assert evidence.results(study) == sorted(rows, key=lambda row: row["seed"]), "nothing is confirmed"
     assert evidence.confirm(study, made("bc", 21, present, minutes=2.0, tokens=9)) == [], "what is new is not compared"
     known = {(row["arm"], row["seed"]): row for row in evidence.results(study)}
-    assert known["bc", 21]["minutes"] == 2.0 and [seed for (_, seed), row in known.items() if why(row)] == [20, 22]
+    assert known["bc", 21]["minutes"] == 2.0 and [seed for (_, seed), row in known.items() if why(row)] == [20, 22, 24]
     assert list(remarks(evidence.results(study))) == [
-        "2 of 5 rows are stale: made by other code (commit c0ffee5).",
-        "2 of 5 rows are of older code; the present one gave another seed of their arms the same numbers, to the bit.",
+        "3 of 6 rows are stale: made by other code (commit c0ffee5).",
+        "2 of 6 rows are of older code; the present one gave another seed of their arms the same numbers, to the bit.",
     ]
     monkeypatch.setattr("staleness.code", lambda envs: "later")
     assert todo() == [("bc", 20), ("grpo", 20), ("bc", 22)], "rows of two codes with the same numbers are as one"

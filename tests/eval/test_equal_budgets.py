@@ -5,6 +5,7 @@ from made_runs import write_run
 from agentgym_rl.eval.comparison.compare import compare
 from agentgym_rl.eval.comparison.equal import at_equal_budgets
 from agentgym_rl.eval.comparison.forms import markdown
+from agentgym_rl.eval.comparison.learning import plots
 from agentgym_rl.eval.comparison.page import page
 from agentgym_rl.eval.comparison.runs import read
 from agentgym_rl.eval.comparison.tables import tables
@@ -42,7 +43,7 @@ EQUAL = ("at 300 episodes", "at 2 updates", "at 2,000 tokens", "at 1.0 minutes")
 def test_each_arm_is_taken_where_the_thriftiest_ends(tmp_path):
     quick = made(tmp_path, "dpo", [0.3, 0.6], episodes=200, minutes=0.5, tokens=1000, updates=1)
     slow = made(tmp_path, "grpo", [0.4, 0.5, 0.7], episodes=100, minutes=1.0, tokens=900, updates=4)
-    (table,) = at_equal_budgets(compare([quick, slow]))
+    (table,) = at_equal_budgets(plots(compare([quick, slow])))
     assert cells(table) == {
         # of 200 and 400 episodes, 1 and 2 updates, 1000 and 2000 tokens, 0.5 and 1 minutes
         "dpo": dict(zip(EQUAL, ("30.0", "60.0", "60.0", "60.0"), strict=True)),
@@ -58,22 +59,22 @@ def test_means_are_over_seeds(tmp_path):
         for algorithm, gain in (("dpo", 0.1), ("grpo", 0.2))
         for seed, success in enumerate((0.3, 0.5))
     ]
-    (table,) = at_equal_budgets(compare(runs))
+    (table,) = at_equal_budgets(plots(compare(runs)))
     assert [found["at 200 episodes"] for found in cells(table).values()] == ["50.0", "60.0"]
 
 
 def test_what_not_all_runs_know_is_left_out_and_named(tmp_path):
     runs = [made(tmp_path, "dpo", [0.3, 0.6], tokens=1000), made(tmp_path, "grpo", [0.4, 0.5], updates=4)]
-    (table,) = at_equal_budgets(compare(runs))
+    (table,) = at_equal_budgets(plots(compare(runs)))
     assert [axis for _, axis in table.columns] == ["episodes", "minutes"]
     assert table.notes[1] == "Not of all runs known: updates, tokens."
 
 
 def test_one_algorithm_or_evaluations_at_the_end_alone_have_no_table(tmp_path):
     alone = made(tmp_path, "grpo", [0.4, 0.5])
-    assert at_equal_budgets(compare([alone])) == []
+    assert at_equal_budgets(plots(compare([alone]))) == []
     ends = [made(tmp_path / "ends", algorithm, [0.5]) for algorithm in ("grpo", "dpo")]
-    assert at_equal_budgets(compare(ends)) == []
+    assert at_equal_budgets(plots(compare(ends))) == []
 
 
 def test_it_stands_below_the_other_tables_and_on_the_page(tmp_path):

@@ -3,8 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 
 from agentgym_rl.eval.comparison.arms import Arm
-from agentgym_rl.eval.comparison.compare import Comparison
-from agentgym_rl.eval.comparison.learning import Curve, Plot, plots
+from agentgym_rl.eval.comparison.learning import Curve, Plot
 from agentgym_rl.eval.comparison.table import Row, Table
 
 SPENT = ("episodes", "updates", "tokens", "minutes")
@@ -13,10 +12,9 @@ TITLE = "Success in % at equal budgets: of the last evaluation within what the t
 ROUNDING = 1 + 1e-9
 
 
-def at_equal_budgets(comparison: Comparison) -> list[Table]:
+def at_equal_budgets(plots: Sequence[Plot]) -> list[Table]:
     """A table for each panel that is evaluated during training and that two algorithms or more have."""
-    drawn = [plot for plot in plots(comparison) if plot.panel is not None and plot.followed and len(plot.curves) > 1]
-    return [_table(plot) for plot in drawn]
+    return [_table(plot) for plot in plots if plot.panel is not None and plot.followed and len(plot.curves) > 1]
 
 
 def equal(curves: Mapping[str, Curve]) -> tuple[tuple[tuple[str, str], ...], dict[str, tuple[str, ...]]]:

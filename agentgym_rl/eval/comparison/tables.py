@@ -6,6 +6,7 @@ from agentgym_rl.eval.comparison.arms import Arm
 from agentgym_rl.eval.comparison.budgets import budget_of
 from agentgym_rl.eval.comparison.compare import Comparison, Estimate
 from agentgym_rl.eval.comparison.equal import at_equal_budgets
+from agentgym_rl.eval.comparison.learning import plots
 from agentgym_rl.eval.comparison.table import Row, Table
 
 BOUNDS = (
@@ -25,7 +26,7 @@ def tables(comparison: Comparison) -> list[Table]:
         all_tables.append(_differences(comparison))
     if comparison.has_gains:
         all_tables.append(_rates(comparison))
-    return all_tables + at_equal_budgets(comparison)
+    return all_tables + at_equal_budgets(plots(comparison))
 
 
 def remarks(comparison: Comparison) -> list[str]:
