@@ -8,7 +8,7 @@ from agentgym_rl.eval.comparison.forms import markdown
 from agentgym_rl.eval.comparison.learning import plots
 from agentgym_rl.eval.comparison.page import page
 from agentgym_rl.eval.comparison.runs import read
-from agentgym_rl.eval.comparison.tables import tables
+from agentgym_rl.eval.comparison.tables import remarks, tables
 
 
 def made(folder, algorithm, successes, *, seed=0, episodes=100, minutes=1.0, tokens=None, updates=None):
@@ -82,3 +82,15 @@ def test_it_stands_below_the_other_tables_and_on_the_page(tmp_path):
     assert "**Success in % at equal budgets" in markdown(tables(comparison)).rpartition("Points")[2]
     html = page(comparison)
     assert '<section id="equal">' in html and "at 200 episodes" in html and 'href="#equal"' in html
+
+
+def test_runs_without_their_metrics_are_compared_and_named(tmp_path):
+    kept, bare = made(tmp_path, "grpo", [0.4, 0.5]), made(tmp_path, "dpo", [0.3, 0.6])
+    whole = tables(compare([kept, bare]))
+    (bare.folder / "metrics.jsonl").unlink()
+    comparison = compare([kept, read(bare.folder)])
+    assert {"grpo", "dpo"} <= {row.names[0] for row in tables(comparison)[0].rows}
+    assert len(tables(comparison)) == len(whole) - 1, "no equal budgets with one arm's curve"
+    assert remarks(comparison) == ["no curves, nor success at equal budgets, of dpo0: no metrics.jsonl"]
+    assert "no metrics.jsonl" in page(comparison)
+    assert remarks(compare([kept])) == []

@@ -41,8 +41,17 @@ class Run:
 
     @cached_property
     def metrics(self) -> list[dict[str, Any]]:
-        """Rows of ``metrics.jsonl``."""
-        return list(read_jsonl(self.folder / "metrics.jsonl", torn_end=self.stage is not None))
+        """Rows of ``metrics.jsonl``; none where a finished run no longer has it."""
+        return list(read_jsonl(self._metrics_file, torn_end=self.stage is not None)) if self.has_metrics else []
+
+    @property
+    def has_metrics(self) -> bool:
+        """Whether there is anything to draw curves of."""
+        return self._metrics_file.is_file()
+
+    @property
+    def _metrics_file(self) -> Path:
+        return self.folder / "metrics.jsonl"
 
     @cached_property
     def tokens(self) -> dict[int, float] | None:

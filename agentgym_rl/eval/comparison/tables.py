@@ -33,6 +33,8 @@ def remarks(comparison: Comparison) -> list[str]:
     """What the tables cannot show."""
     pairs, budget = comparison.strangers, budget_of(comparison)
     sentences = [str(budget)] if budget and budget.departing else []
+    without = names_text([run.name for run in comparison.runs if not run.has_metrics])
+    sentences += [f"no curves, nor success at equal budgets, of {without}: no metrics.jsonl"] if without else []
     sentences += [f"{run} and {other} share no panel: nothing compares them" for run, other in pairs[:MOST]]
     return sentences + ([f"nor do {len(pairs) - MOST} other pairs of runs share one"] if len(pairs) > MOST else [])
 
