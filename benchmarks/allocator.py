@@ -41,11 +41,11 @@ SIDES: dict[str, dict[str, str]] = {
 """Environment variables of a side, where they are not those of a run."""
 
 
-def batches(vocabulary: int) -> Iterator[list[Example]]:
+def batches(vocabulary: int, rows: int = ROWS) -> Iterator[list[Example]]:
     """Random tokens without end; the second half of a row carries the loss."""
     rng = Random(0)
     while True:
-        sizes = [rng.randint(SHORTEST, MICRO_TOKENS) for _ in range(ROWS)]
+        sizes = [rng.randint(SHORTEST, MICRO_TOKENS) for _ in range(rows)]
         yield [
             Example([rng.randrange(vocabulary) for _ in range(size)], [float(2 * at >= size) for at in range(size)])
             for size in sizes

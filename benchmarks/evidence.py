@@ -1,6 +1,7 @@
 """Studies at tiny scale, on the real engine: which arm is better, with intervals.
 
 ``algorithms``   the orderings of the published tables: three environments, every algorithm plays 960 episodes
+``pieces``       AgentEvol without its filter, restart, accumulation, dynamic shares, search or hindsight, one at a time
 ``credit``       GRPO, GiGPO, HGPO, GraphGPO, PACE and iStar on mazes and TextCraft, as many episodes and updates each
 ``curriculum``   few turns, many, or first few and then many, in an environment with long tasks
 ``mixture``      equal shares, shares that follow what there is to learn, and shares of one who knows it beforehand
@@ -21,9 +22,11 @@ no other claim gets a verdict.
 What the raw results hold with the same settings is not run again, and an interrupted run goes on: stop and repeat it
 as you like. Rows of older code stand, marked as stale, until they are asked for, or confirmed: where the present code
 gives one seed of an arm the same numbers to the bit, the rows that the same older code made of that arm are not stale.
+Of a tiny model, two runs side by side, each on a core (``taskset``), do more than one on two: give each other seeds.
 
     python benchmarks/evidence.py algorithms                    # all arms and seeds of the design; hours on two cores
     python benchmarks/evidence.py curriculum --seeds 20 --arms bc short
+    taskset -c 0 python benchmarks/evidence.py credit --seeds 20 21 22 23   # and -c 1 with the other seeds
     python benchmarks/evidence.py pretrained --engine one_gpu   # on a GPU; rows and the page say so
     python benchmarks/evidence.py credit --plan                 # what is left to run, and about how long it takes
     python benchmarks/evidence.py algorithms --power            # power of its claims by seeds, from the rows there are
@@ -39,11 +42,14 @@ pages in ``docs``, with pictures in ``docs/images``. The claims of all designs t
 from __future__ import annotations
 
 import argparse
+import fcntl
 import json
+import os
 import sys
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from statistics import mean
@@ -133,12 +139,12 @@ def plan(name: str, todo: Todo, engine: str | None = None) -> Iterator[str]:
     rows = results(STUDIES[name]) or results(STUDIES[DESIGNS[name].rows])
     rows = [row for row in rows if row.get("engine") == engine]
     known = {arm: [row["minutes"] for row in rows if row["arm"] == arm] for arm in STUDIES[name].arms}
-    usual = [mean(minutes) for minutes in known.values() if minutes]
+    playing = [row["minutes"] for row in rows if row["episodes"]]
     total = 0.0
     for arm, runs in Counter(arm for arm, _, _ in todo).items():
-        each = mean(known[arm] or usual or [0.0])
+        each = mean(known[arm] or playing or [0.0])
         total += runs * each
-        guess = "" if known[arm] else " as other arms take" if usual else ": no run is known"
+        guess = "" if known[arm] else " as other arms take" if playing else ": no run is known"
         yield f"{arm}: {runs} runs of {each:.1f} min{guess}"
     yield f"{len(todo)} runs, about {total / 60:.1f} hours"
 
@@ -186,6 +192,17 @@ def row_of(study: Study, arm: str, seed: int, digest: str, place: Path, engine: 
     if study.measures:
         entry["measures"] = measured(study, place)
     return entry
+
+
+@contextmanager
+def alone(study: Study) -> Iterator[None]:
+    """One process at a time reads and writes the raw results and the page: seeds may run side by side."""
+    handle = os.open(study.raw.parent, os.O_RDONLY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
 
 
 def record(study: Study, row: dict[str, Any]) -> None:
@@ -305,17 +322,18 @@ def main() -> None:
     differ = []
     try:
         for row in run(study, todo, folder, console, options.engine):
-            if not options.confirm:
-                record(study, row)
-            elif odd := confirm(study, row):
+            with alone(study):
+                odd = confirm(study, row) if options.confirm else record(study, row)
+            if odd:
                 differ.append(f"{row['arm']}, seed {row['seed']}: {', '.join(odd)} differ; --renew --arms {row['arm']}")
     except (Interrupted, KeyboardInterrupt):
         console.print("stopped; the same command goes on")
         raise SystemExit(130) from None
-    by_study[options.study] = results(study)
-    rows = DESIGNS[options.study].reported(by_study[options.study])
-    write_text(study.page, page(study.page, study.page.read_text(), by_study))
-    pictures(study, rows)
+    with alone(study):
+        by_study[options.study] = results(study)
+        rows = DESIGNS[options.study].reported(by_study[options.study])
+        write_text(study.page, page(study.page, study.page.read_text(), by_study))
+        pictures(study, rows)
     console.print(*notes(options.study, rows), sep="\n", highlight=False, soft_wrap=True)
     console.print("what did not show:", *doubts(by_study), sep="\n", highlight=False, soft_wrap=True)
     console.print(f"raw results: {study.raw}\npage: {study.page}", highlight=False, soft_wrap=True)

@@ -62,8 +62,12 @@ BLOCKS = {
 }
 """First names of the keys of an algorithm's blocks, which first stood beside the others; as now where none is given."""
 
-FIRST: dict[str, dict[Any, Any]] = {"engine.micro_tokens": {768: 1280}, "engine.kv_cache_gib": {0.25: 0.35}}
-"""What the recipe ``cpu_pretrained`` had first, by the present value: these keys change memory, not what is learned."""
+FIRST: dict[str, dict[Any, Any]] = {
+    "engine.micro_tokens": {768: 1280},
+    "engine.kv_cache_gib": {0.25: 0.35},
+    "engine.threads": {1: None},
+}
+"""What recipes of engines had first, by the present value: these keys change memory, speed and rounding."""
 
 
 def digest(config: Config) -> str:

@@ -484,8 +484,45 @@ RELABELLING = Study(
 """A pass of ``hindsight`` has at most twice the trajectories of its demonstrations and successes, so that ``evol_long``
 makes at least as many updates."""
 
+# which piece of AgentEvol
+
+WHOLE = [
+    "algorithm=agentevol", "mixture=dynamic", "mixture.smoothing=0.5", "algorithm.restart_from=base",
+    "algorithm.epochs=15", "algorithm.lr=4e-3", "algorithm.search.calls=16", "algorithm.hindsight.max_per_goal=1",
+]  # fmt: skip
+"""From the base weights a round needs about as many updates as the recipe's cloning makes."""
+WITHOUT = {
+    "filter": "algorithm.filter=false",
+    "restart": "algorithm.restart_from=current",
+    "accumulation": "algorithm.accumulate=false",
+    "dynamic": "mixture=uniform",
+    "search": "algorithm.search.calls=0",
+    "hindsight": "algorithm.hindsight.max_per_goal=0",
+}
+
+PIECES = Study(
+    recipe="ablation",
+    prefix="pieces",
+    columns={env: ("new_variants", env) for env in DEMONSTRATIONS},
+    arms={
+        "bc": ["algorithm=bc"],
+        "whole": WHOLE,
+        **{f"no_{piece}": [*WHOLE, removed] for piece, removed in WITHOUT.items()},
+    },
+    orderings={
+        "pieces": [
+            Ordering("whole > BC", "whole", "bc"),
+            *(Ordering(f"whole > without {piece}", "whole", f"no_{piece}") for piece in WITHOUT),
+        ]
+    },
+    raw=HERE / "pieces.json",
+    page=DOCS / "algorithms" / "agentevol.md",
+    measures={"episodes kept, a round": Measure("agentevol/kept")},
+)
+
 STUDIES = {
     "algorithms": ALGORITHMS,
+    "pieces": PIECES,
     "credit": CREDIT,
     "curriculum": CURRICULUM,
     "mixture": MIXTURE,

@@ -199,11 +199,14 @@ def test_every_credit_for_steps_has_as_many_episodes_and_updates():
 
 
 def test_a_plan_says_what_is_left_and_how_long_it_takes(monkeypatch):
-    known = [{"arm": "bc", "minutes": 2.0}, {"arm": "grpo", "minutes": 3.0}, {"arm": "grpo", "minutes": 5.0}]
+    known = [
+        {"arm": "bc", "minutes": 2.0, "episodes": 0},
+        *({"arm": "grpo", "minutes": minutes, "episodes": 960} for minutes in (3.0, 5.0)),
+    ]
     monkeypatch.setattr(evidence, "results", lambda study: known if study is ALGORITHMS else [])
     todo = [(arm, seed, None) for arm in ("grpo", "pace") for seed in range(10)]
     assert list(evidence.plan("credit", todo)) == [
-        "grpo: 10 runs of 4.0 min", "pace: 10 runs of 3.0 min as other arms take", "20 runs, about 1.2 hours"
+        "grpo: 10 runs of 4.0 min", "pace: 10 runs of 4.0 min as other arms take", "20 runs, about 1.3 hours"
     ]  # fmt: skip
     assert next(evidence.plan("starts", [("exit", 0, None)])) == "exit: 1 runs of 0.0 min: no run is known"
 

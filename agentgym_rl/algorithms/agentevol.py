@@ -9,8 +9,8 @@ rewards this is supervised fine-tuning on successes.
 
 Departures, each a key: ``restart_from=current`` goes on from the weights that explored; ``accumulate`` learns from
 D_1 ... D_m; ``max_per_task`` keeps the shortest successes of a task, not all; ``keep_best`` undoes a round that lowers
-validation success, or loses tasks; ``success_threshold`` keeps by the reward; ``search`` branches from failed episodes;
-``hindsight`` relabels them (:mod:`.hindsight`).
+validation success, or loses tasks; ``success_threshold`` keeps by the reward, ``filter=false`` keeps everything;
+``search`` branches from failed episodes; ``hindsight`` relabels them (:mod:`.hindsight`).
 """
 
 from __future__ import annotations
@@ -73,6 +73,8 @@ class AgentEvolConfig(OnlineConfig):
     """Keep the successes of earlier rounds in the training set."""
     max_per_task: int = 1
     """Most successes kept of a task and round, the shortest first."""
+    filter: bool = True
+    """Learn successes, weighted by their reward; false: every episode alike, which shows what the reward is worth."""
     success_threshold: dict[str, float] = field(default_factory=dict)
     """By environment: keep episodes whose reward is greater. Others keep what their environment calls a success."""
     keep_best: bool = False
@@ -100,6 +102,8 @@ class AgentEvolConfig(OnlineConfig):
         unsearched = {} if self.search.calls else dict.fromkeys(keys, "algorithm.search.calls=0 does not search")
         reasons = {**super().unused(off_policy=off_policy, environments=environments), **unsearched}
         reasons |= within("hindsight", self.hindsight.unused())
+        if not self.filter:
+            reasons["success_threshold"] = "algorithm.filter=false learns from every episode"
         if self.gate is Gate.MEAN:
             reasons["gate_losses"] = "algorithm.gate=mean compares the mean"
         if not self.keep_best:
@@ -180,7 +184,8 @@ class AgentEvol(OnlineAlgorithm[AgentEvolConfig]):
         run.observe(run.rollouts(requests, f"round {number + 1}: explore", resumable=True))
         searched = self.search(run, number) if self.config.search.calls else {}
         counted = [rollout for rollout in run.journal() if rollout.segments]
-        successes, metrics = self.keep(number + 1, counted)
+        kept, metrics = self.keep(number + 1, counted)
+        successes = [rollout for rollout in kept if self.succeeded(rollout.episode)]
         run.save_demonstrations(f"round{number + 1}", successes)
         if self.config.hindsight.max_per_goal:
             metrics |= self.relabel(run, number + 1, counted)
@@ -219,10 +224,10 @@ class AgentEvol(OnlineAlgorithm[AgentEvolConfig]):
             episode = rollout.episode
             responses = tuple(turn.response for turn in episode.turns)
             new = (episode.item_id, responses) not in seen and count[episode.item_id] < self.config.max_per_task
-            if new and self.succeeded(episode):
+            if new and self.keeps(episode):
                 seen.add((episode.item_id, responses))
                 count[episode.item_id] += 1
-                successes[index] = self._success(rollout, number, episode.reward)
+                successes[index] = self._success(rollout, number, episode.reward if self.config.filter else 1.0)
         self.successes = [*before, *(successes[index] for index in sorted(successes))]
         metrics: Metrics = {"agentevol/kept": len(successes), "agentevol/pool": len(self.successes)}
         for env in sorted({rollout.episode.env for rollout in rollouts}):
@@ -255,8 +260,12 @@ class AgentEvol(OnlineAlgorithm[AgentEvolConfig]):
         unlearned = tuple(() if learned else refused(episode, place, part) for place, part in enumerate(segments))
         return Success(episode.env, episode.item_id, number, reward, responses, segments, unlearned)
 
+    def keeps(self, episode: Episode) -> bool:
+        """True if an episode may be learned from."""
+        return self.succeeded(episode) or (episode.ending.counts and not self.config.filter)
+
     def succeeded(self, episode: Episode) -> bool:
-        """True if an episode is learned from."""
+        """True if an episode has done what it should."""
         threshold = self.config.success_threshold.get(episode.env)
         return episode.ending.counts and (episode.success if threshold is None else episode.reward > threshold)
 

@@ -107,6 +107,19 @@ def test_a_threshold_of_ones_own_replaces_the_worlds_rule():
     assert first_tokens(filled) == []
 
 
+def test_without_the_filter_every_episode_that_counts_is_learned_alike():
+    played = [
+        episode("a", ["x"], success=True, reward=0.6),
+        episode("b", ["x"], success=False, reward=0.0),
+        episode("c", ["x"], success=False, ending=Ending.ENV_ERROR),
+    ]
+    for filtered, weights in ((True, [0.6]), (False, [1.0, 1.0])):
+        filled = AgentEvol(AgentEvolConfig(filter=filtered))
+        _, metrics = filled.keep(1, rollouts(played))
+        assert [success.reward for success in filled.successes] == weights
+        assert metrics["agentevol/counter/kept"] == len(weights) and metrics["agentevol/counter/new_tasks"] == 1
+
+
 def test_turns_whose_action_was_refused_are_context():
     """The turn that mends it is learned, and its observation where observations are."""
     won = episode("a", ["bad", "good"])

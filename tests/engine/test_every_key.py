@@ -629,6 +629,7 @@ OF_ALGORITHMS: dict[str, dict[str, Entry]] = {
         "restart_from": ("current", learning),
         "accumulate": (True, learning),
         "max_per_task": (2, learning, "algorithm.samples_per_task=6"),
+        "filter": (False, learning, "algorithm.samples_per_task=6"),
         "success_threshold": ("{counter: 0.95, generous: 0.95}", learning, "algorithm.samples_per_task=6"),
         "keep_best": (True, learning, "envs.counter.panels.test.role=validation"),
         "gate": ("flips", learning, *GATE),

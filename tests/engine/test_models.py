@@ -38,7 +38,7 @@ from agentgym_rl.engine.recipe.resolved import Resolved
 from agentgym_rl.engine.recipe.schema import RecipeError
 from agentgym_rl.engine.run import gpu_memory, memory
 from agentgym_rl.engine.run.folder import State
-from agentgym_rl.engine.run.stage_models import prepare
+from agentgym_rl.engine.run.stage_models import check, prepare
 from agentgym_rl.engine.verl import fields
 from agentgym_rl.engine.verl.learner import Learner
 from agentgym_rl.engine.verl.network import skeleton
@@ -412,9 +412,11 @@ def test_a_run_stands_for_the_weights_that_it_had_first(learner, tmp_path, monke
         (teacher / "state.json").write_text(json.dumps({"checkpoint": place.parent.name, "global_step": step}))
         return place
 
+    own = SimpleNamespace(path=tmp_path / "run", checkpoint=lambda _: None)
+    needs = Needs(models={"teacher": Model(start=str(teacher))})
+
     def begin(state):
-        own = SimpleNamespace(path=tmp_path / "run", checkpoint=lambda _: None)
-        prepare(Needs(models={"teacher": Model(start=str(teacher))}), state, own, learner.weights)
+        prepare(needs, state, own, learner.weights)
         return begun.pop()
 
     first, state = reaches(3), State()
@@ -423,9 +425,11 @@ def test_a_run_stands_for_the_weights_that_it_had_first(learner, tmp_path, monke
     saved = State(**json.loads(json.dumps(asdict(state))))
     assert begin(saved) == first, "a resumed run"
     assert begin(State()) == second, "a new one"
+    check(needs, saved, own)
     rmtree(first)
     with pytest.raises(FileNotFoundError, match=r"global_step_3/actor when this run began with it, which is gone"):
-        begin(saved)
+        check(needs, saved, own)
+    check(needs, replace(saved, learnt={}), own)  # what comes after the algorithm has no teacher
 
 
 # before a launch

@@ -10,6 +10,7 @@ from typing import Any
 
 from agentgym_rl.algorithms.bc import Cloning
 from agentgym_rl.algorithms.control import Control
+from agentgym_rl.algorithms.model import POLICY
 from agentgym_rl.data.files import read_jsonl
 from agentgym_rl.envs.tables import json_object
 from agentgym_rl.eval.evaluation.rules import read_config
@@ -39,6 +40,11 @@ class Checkpoint:
 
     def __str__(self) -> str:
         return f"{self.run} at step {self.step}"
+
+
+def place_of(checkpoint: Path, model: str) -> Path:
+    """Where a checkpoint of a run has a model that learns."""
+    return checkpoint / (ACTOR if model == POLICY else f"models/{model}")
 
 
 def find(place: str, step: int | None = None) -> Checkpoint:

@@ -24,7 +24,7 @@ from agentgym_rl.engine.recipe.config import Device, TinyModelConfig
 from agentgym_rl.engine.recipe.digest import code, digest, versions
 from agentgym_rl.engine.recipe.resolved import Resolved
 from agentgym_rl.engine.recipe.schema import to_dict
-from agentgym_rl.engine.run import account, demonstrations, gpu_memory, memory
+from agentgym_rl.engine.run import account, demonstrations, gpu_memory, memory, stage_models
 from agentgym_rl.engine.run.folder import RunFolder, State
 from agentgym_rl.engine.run.lock import locked
 from agentgym_rl.engine.run.progress import Progress
@@ -146,6 +146,7 @@ def _train(
         state.left_out = context.too_long(resolved, builder, progress.bar, progress.say)
     preflight.check_adapters(config, network)
     models.check_alike(resolved, tokenizer, network, skeleton)
+    stage_models.check(needs, state, folder)
     encoder = demonstrations.Encoder(resolved, tokenizer, builder)
     demonstrated, general = encoder.files(files), encoder.general(config.cloning.mix_file)
     validate_config(settings, use_reference_policy=False, use_critic=settings.critic.enable)

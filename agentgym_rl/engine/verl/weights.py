@@ -13,6 +13,7 @@ from verl.utils.debug import marked_timer
 
 from agentgym_rl.algorithms.base import Metrics
 from agentgym_rl.algorithms.model import POLICY
+from agentgym_rl.engine.recipe.checkpoint import place_of
 from agentgym_rl.engine.verl.settings import Settings
 from agentgym_rl.engine.verl.sync_probe import SyncProbe
 
@@ -252,8 +253,3 @@ class Weights:
         self.pristine = False
         if self.verl.use_critic and (folder / str(Role.Critic)).is_dir():
             self.verl.critic_wg.load_checkpoint(local_path=str(folder / str(Role.Critic)))
-
-
-def place_of(checkpoint: Path, model: str) -> Path:
-    """Where a checkpoint of this run has a model that learns."""
-    return checkpoint / ("actor" if model == POLICY else f"models/{model}")

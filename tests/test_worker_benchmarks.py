@@ -1,4 +1,4 @@
-"""benchmarks/allocator.py without an engine: its sides, its batches and what it prints."""
+"""benchmarks/allocator.py and threads.py without an engine: sides, batches and what they print."""
 
 import sys
 from itertools import islice
@@ -12,6 +12,7 @@ pytest.importorskip("verl")
 sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
 
 import allocator
+import threads
 
 from agentgym_rl.engine.verl import environment
 
@@ -56,3 +57,21 @@ def test_rates_memory_and_ratios(capsys):
     out = capsys.readouterr().out
     assert "ours        150.0 [100.0, 200.0] tokens/s, worker at most 2.50 [2.00, 3.00] GiB" in out
     assert "ours/glibc: 1.75 of the tokens/s, update by update, 0.50 of the memory" in out
+
+
+def test_the_benchmark_of_threads_compares_update_by_update(monkeypatch, capsys):
+    monkeypatch.setattr(threads, "cores", lambda: 2)
+    monkeypatch.setattr(threads, "measure", lambda *_: {1: [30.0, 40.0, 100.0], 2: [10.0, 20.0, 100.0]})
+    monkeypatch.setattr(sys, "argv", ["threads.py"])
+    threads.main()
+    *_, one, both, ratio = capsys.readouterr().out.splitlines()
+    assert one == "1 threads       40 [30, 100] tokens/s" and both == "2 threads       20 [10, 100] tokens/s"
+    assert ratio == "1/2: 2.00 [1.00, 3.00] of the tokens/s, update by update"
+    monkeypatch.setattr(threads, "cores", lambda: 1)
+    with pytest.raises(SystemExit, match="one core"):
+        threads.main()
+
+
+def test_the_benchmark_of_threads_has_the_tiny_models_engine_without_a_folder():
+    config = threads.chosen(None)
+    assert config.model.path is None and config.engine.threads == 1
