@@ -3,6 +3,7 @@
 import json
 import re
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import cache
 from io import StringIO
@@ -423,6 +424,18 @@ def test_an_engine_of_the_command_line_changes_no_settings_and_is_told(tmp_path)
     rows = evidence.results(own)
     assert rows[0]["engine"] == "one_gpu"
     assert "1 of 1 rows were made with engine=one_gpu." in list(pages.notes("pretrained", rows))
+
+
+def test_seeds_side_by_side_lose_no_row(tmp_path):
+    own = replace(STUDIES["pretrained"], raw=tmp_path / "rows.json")
+
+    def finished(seed):
+        with evidence.alone(own):
+            evidence.record(own, {"arm": "bc", "seed": seed})
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(finished, range(40)))
+    assert [row["seed"] for row in evidence.results(own)] == list(range(40))
 
 
 @pytest.mark.slow
