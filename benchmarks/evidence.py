@@ -195,7 +195,7 @@ def row_of(study: Study, arm: str, seed: int, digest: str, place: Path, engine: 
 
 
 @contextmanager
-def alone(study: Study) -> Iterator[None]:
+def in_turn(study: Study) -> Iterator[None]:
     """One process at a time reads and writes the raw results and the page: seeds may run side by side."""
     handle = os.open(study.raw.parent, os.O_RDONLY)
     try:
@@ -322,14 +322,14 @@ def main() -> None:
     differ = []
     try:
         for row in run(study, todo, folder, console, options.engine):
-            with alone(study):
+            with in_turn(study):
                 odd = confirm(study, row) if options.confirm else record(study, row)
             if odd:
                 differ.append(f"{row['arm']}, seed {row['seed']}: {', '.join(odd)} differ; --renew --arms {row['arm']}")
     except (Interrupted, KeyboardInterrupt):
         console.print("stopped; the same command goes on")
         raise SystemExit(130) from None
-    with alone(study):
+    with in_turn(study):
         by_study[options.study] = results(study)
         rows = DESIGNS[options.study].reported(by_study[options.study])
         write_text(study.page, page(study.page, study.page.read_text(), by_study))

@@ -86,13 +86,19 @@ def alone(env: str) -> list[str]:
     return [*only(env, DEMONSTRATIONS), f"algorithm.tasks_per_step={tasks}", "algorithm.steps=2"]
 
 
+ABLATION: dict[str, Any] = {
+    "recipe": "ablation", "columns": {env: ("new_variants", env) for env in DEMONSTRATIONS},
+}  # fmt: skip
+"""Recipe and panels of the studies on its three environments."""
+DYNAMIC = ["mixture=dynamic", "mixture.smoothing=0.5"]
+"""Shares of the environments that follow what there is to learn, where the recipe has equal ones."""
+
 SINGLE = {env: f"evol_{env}" for env in DEMONSTRATIONS}
 RL = ("grpo", "rloo", "reinforce_pp", "gigpo", "dpo", "ppo", "ppo_turn")
 
 ALGORITHMS = Study(
-    recipe="ablation",
+    **ABLATION,
     prefix="evidence",
-    columns={env: ("new_variants", env) for env in DEMONSTRATIONS},
     arms={
         "bc": ["algorithm=bc"],
         "bc_large": [
@@ -100,7 +106,7 @@ ALGORITHMS = Study(
             *(f"envs.{env}.demonstrations={2 * n}" for env, n in DEMONSTRATIONS.items()),
         ],
         "evol": ["algorithm=agentevol", "run.control=true"],
-        "evol_dynamic": ["algorithm=agentevol", "mixture=dynamic", "mixture.smoothing=0.5"],
+        "evol_dynamic": ["algorithm=agentevol", *DYNAMIC],
         **{arm: ["algorithm=agentevol", *alone(env)] for env, arm in SINGLE.items()},
         "grpo": ["algorithm=grpo", "run.control=true"],
         "rloo": ["algorithm=rloo"],
@@ -458,9 +464,8 @@ CURATION = Study(  # groups are those that are learned from, with what the pool 
 # failed episodes under the goals that they reached
 
 RELABELLING = Study(
-    recipe="ablation",
+    **ABLATION,
     prefix="hindsight",
-    columns={env: ("new_variants", env) for env in DEMONSTRATIONS},
     arms={
         "bc": ["algorithm=bc"],
         "evol": ["algorithm=agentevol"],
@@ -486,33 +491,33 @@ makes at least as many updates."""
 
 # which piece of AgentEvol
 
-WHOLE = [
-    "algorithm=agentevol", "mixture=dynamic", "mixture.smoothing=0.5", "algorithm.restart_from=base",
-    "algorithm.epochs=15", "algorithm.lr=4e-3", "algorithm.search.calls=16", "algorithm.hindsight.max_per_goal=1",
+EVOLUTION = [
+    "algorithm=agentevol", "algorithm.restart_from=base", "algorithm.epochs=15", "algorithm.lr=4e-3",
+    "algorithm.search.calls=16", "algorithm.hindsight.max_per_goal=1",
 ]  # fmt: skip
 """From the base weights a round needs about as many updates as the recipe's cloning makes."""
+WHOLE = [*EVOLUTION, *DYNAMIC]
 WITHOUT = {
     "filter": "algorithm.filter=false",
     "restart": "algorithm.restart_from=current",
     "accumulation": "algorithm.accumulate=false",
-    "dynamic": "mixture=uniform",
     "search": "algorithm.search.calls=0",
     "hindsight": "algorithm.hindsight.max_per_goal=0",
 }
 
 PIECES = Study(
-    recipe="ablation",
+    **ABLATION,
     prefix="pieces",
-    columns={env: ("new_variants", env) for env in DEMONSTRATIONS},
     arms={
         "bc": ["algorithm=bc"],
         "whole": WHOLE,
         **{f"no_{piece}": [*WHOLE, removed] for piece, removed in WITHOUT.items()},
+        "no_dynamic": EVOLUTION,
     },
     orderings={
         "pieces": [
             Ordering("whole > BC", "whole", "bc"),
-            *(Ordering(f"whole > without {piece}", "whole", f"no_{piece}") for piece in WITHOUT),
+            *(Ordering(f"whole > without {piece}", "whole", f"no_{piece}") for piece in [*WITHOUT, "dynamic"]),
         ]
     },
     raw=HERE / "pieces.json",

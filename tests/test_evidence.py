@@ -190,6 +190,27 @@ def test_every_arm_composes_with_the_same_number_of_episodes(arm):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("name", STUDIES)
+def test_every_arm_of_a_study_composes_with_its_panels(name):
+    for arm in STUDIES[name].arms:
+        evidence.composed(STUDIES[name], arm, DESIGNS[name].seeds[0], Path("a"))
+
+
+@pytest.mark.slow
+def test_every_arm_without_a_piece_plays_as_many_episodes_and_lacks_that_piece_alone():
+    arms = [arm for arm in STUDIES["pieces"].arms if arm != "bc"]
+    assert {episodes_of("pieces", arm) for arm in arms} == {960}
+    whole = {"algorithm": composed("pieces", "whole").algorithm, "mixture": composed("pieces", "whole").mixture}
+    for arm in set(arms) - {"whole"}:
+        config = composed("pieces", arm)
+        changed = [
+            name for name in vars(whole["algorithm"])
+            if getattr(config.algorithm, name) != getattr(whole["algorithm"], name)
+        ]  # fmt: skip
+        assert len(changed) + (config.mixture != whole["mixture"]) == 1, arm
+
+
+@pytest.mark.slow
 def test_every_credit_for_steps_has_as_many_episodes_and_updates():
     arms = [arm for arm in STUDIES["credit"].arms if arm != "bc"]
     assert {episodes_of("credit", arm) for arm in arms} == {960}
@@ -430,7 +451,7 @@ def test_seeds_side_by_side_lose_no_row(tmp_path):
     own = replace(STUDIES["pretrained"], raw=tmp_path / "rows.json")
 
     def finished(seed):
-        with evidence.alone(own):
+        with evidence.in_turn(own):
             evidence.record(own, {"arm": "bc", "seed": seed})
 
     with ThreadPoolExecutor(8) as pool:
