@@ -8,7 +8,7 @@
 ``transfer``     trained in one environment, tested in four; all together, or one after the other
 ``starts``       groups that begin at the task, in the middle of own episodes, or of demonstrations
 ``distillation``   SmolLM2-135M learns from a clone of more demonstrations, from itself with a plan to read, or by GRPO
-``early_experience``   cloning and early experience with SmolLM2-135M, as many updates, and GRPO after each
+``early_experience``   cloning and early experience, as many updates, and GRPO after each
 ``hindsight``    AgentEvol, also with failed episodes under the goals that they reached, and with twice the passes
 ``frontier``     settings of mazes that follow the agent, or equal and dynamic shares, on a family that is held out
 ``curation``     groups as they are, or with successes of a pool, limits by task and a selection of turns
@@ -50,7 +50,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from statistics import mean
 from typing import Any
@@ -66,7 +66,7 @@ from studies import STUDIES, Study
 from agentgym_rl.data.files import read_jsonl, write_text
 from agentgym_rl.engine.recipe.checkpoint import find
 from agentgym_rl.engine.recipe.compose import load
-from agentgym_rl.engine.recipe.config import Config
+from agentgym_rl.engine.recipe.config import Config, ModelConfig, PretrainedModelConfig
 from agentgym_rl.engine.recipe.digest import code
 from agentgym_rl.engine.recipe.resolved import Resolved
 from agentgym_rl.engine.run.export import export
@@ -162,7 +162,8 @@ def composed(study: Study, arm: str, seed: int, folder: Path, engine: str | None
         config = replace(config, algorithm=replace(config.algorithm, teacher=run))
     if before := study.after.get(arm):
         weights = f"{place}/{study.prefix}-{before}-seed{seed}-weights"
-        config = replace(config, model=replace(config.model, path=weights))
+        kept = {setting.name: getattr(config.model, setting.name) for setting in fields(ModelConfig)}
+        config = replace(config, model=PretrainedModelConfig(**kept | {"path": weights}))
     return replace(config, run=replace(config.run, dir=f"{place}/{name}", cache=f"{place}/cloned"))
 
 
@@ -240,7 +241,7 @@ def gradient_groups(place: Path) -> float | None:
 
 def measured(study: Study, place: Path) -> dict[str, float]:
     """The measures of a run; those that none of its steps has are left out."""
-    by_step = {name: steps(place, measure.metric) for name, measure in study.measures.items()}
+    by_step = {name: steps(place, measure.metric)[measure.steps] for name, measure in study.measures.items()}
     return {name: round(study.measures[name].shown(mean(values)), 3) for name, values in by_step.items() if values}
 
 

@@ -152,7 +152,12 @@ def orderings_table(study: Study, rows: Rows, name: str, judged: Mapping[str, Ve
         judged: by claim.
     """
     columns = [] if name in study.averaged else list(study.columns)
-    heads = ["claim", *columns, "average", "seeds in favour", *study.measures, "p", "verdict"]
+    measures = [
+        measure
+        for measure in study.measures
+        if any(measure_difference(rows, ordering, measure) for ordering in study.orderings[name])
+    ]
+    heads = ["claim", *columns, "average", "seeds in favour", *measures, "p", "verdict"]
     yield f"| {' | '.join(heads)} |"
     yield f"|{'---|' * len(heads)}"
     for ordering in study.orderings[name]:
@@ -160,7 +165,7 @@ def orderings_table(study: Study, rows: Rows, name: str, judged: Mapping[str, Ve
         if not seeds:
             continue
         cells = [cell(differences(study, rows, ordering, [column]), signed=True) for column in columns]
-        beside = [measure_difference(rows, ordering, measure) for measure in study.measures]
+        beside = [measure_difference(rows, ordering, measure) for measure in measures]
         verdict = judged.get(ordering.claim)
         p = "" if verdict is None or verdict.p is None else f"{verdict.p:.3f}"
         yield f"| {' | '.join([ordering.claim, *cells, *averaged(seeds), *beside, p, str(verdict or 'exploratory')])} |"

@@ -30,6 +30,8 @@ class Measure:
     metric: str
     shown: Callable[[float], float] = float
     """The number that the page shows, of that mean."""
+    steps: slice = slice(None)
+    """Those of the mean, among the steps that log it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +67,10 @@ class Study:
     """Episodes a task that the recipe's panel of a column has, where they are several."""
     measures: Mapping[str, Measure] = field(default_factory=dict)
     """Further columns of the page: of arms, and of their paired differences, with intervals over seeds."""
+
+
+def percent(share: float) -> float:
+    return 100 * share
 
 
 # which algorithm
@@ -157,7 +163,12 @@ CREDIT = Study(
     raw=HERE / "credit.json",
     page=DOCS / "algorithms" / "gigpo.md",
     table="credit_arms",
+    measures={
+        "AUC of step rewards, first 5 steps, %": Measure("prm/step_auc", percent, slice(5)),
+        "last 5 steps, %": Measure("prm/step_auc", percent, slice(-5, None)),
+    },
 )
+"""Step rewards are iStar's, which the mazes' oracle judges."""
 
 # which horizon
 
@@ -392,11 +403,11 @@ FRONTIER = Study(
 # what follows other actions than the expert's
 
 EARLY = Study(
-    **SMOLLM2,
+    **ABLATION,
     prefix="early-experience",
     arms={
         "bc": ["algorithm=bc"],
-        "early": ["algorithm=early_experience", "cloning.epochs=1", "algorithm={epochs: 4, states: 3}"],
+        "early": ["algorithm=early_experience", "cloning.epochs=25", "algorithm={epochs: 25, states: 3}"],
         "grpo": ["algorithm=grpo"],
         "early_grpo": ["algorithm=grpo", "cloning.epochs=0"],
     },
@@ -411,7 +422,12 @@ EARLY = Study(
     },
     raw=HERE / "early_experience.json",
     page=DOCS / "algorithms" / "early_experience.md",
+    measures={
+        "next-state loss before, nats a token": Measure("ee/next_state_loss", steps=slice(1)),
+        "after": Measure("ee/next_state_loss", steps=slice(-1, None)),
+    },
 )
+"""A tiny model has no pretraining: it acts only after half of the cloning, which then goes on with what it observed."""
 
 # what a teacher is worth
 
