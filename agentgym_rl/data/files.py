@@ -171,13 +171,21 @@ def shard_of(path: Path) -> str | None:
 def _compressed(path: Path) -> list[Any]:
     with needs(path, "data"):
         import zstandard
-    packed = path.read_bytes()
+    content, frame = bytearray(), zstandard.ZstdDecompressor().decompressobj()
     try:
-        check_size(path, zstandard.frame_content_size(packed))
-        content = zstandard.ZstdDecompressor().decompress(packed)  # no more than the frame says
+        with path.open("rb") as file:
+            while packed := file.read(1024):  # from which at most 32 MiB come
+                while packed:
+                    if frame.eof:  # a file may have several, and need not say their sizes
+                        frame = zstandard.ZstdDecompressor().decompressobj()
+                    content += frame.decompress(packed)
+                    check_size(path, len(content))
+                    packed = frame.unused_data
     except zstandard.ZstdError as error:
         raise ValueError(f"{path}: not compressed JSON lines ({error})") from error
-    return list(json_lines(content.split(b"\n"), path))
+    if not frame.eof:
+        raise ValueError(f"{path}: not compressed JSON lines (the end is missing)")
+    return list(json_lines(bytes(content).split(b"\n"), path))
 
 
 def _parquet(path: Path) -> list[Any]:

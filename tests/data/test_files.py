@@ -4,10 +4,11 @@ import json
 import os
 
 import pytest
+import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentgym_rl.data.files import append_jsonl, read_jsonl, write_jsonl, write_text
+from agentgym_rl.data.files import append_jsonl, read_jsonl, rows, write_jsonl, write_text
 
 
 def test_text_is_written_byte_for_byte_into_new_folders(tmp_path):
@@ -46,6 +47,19 @@ def test_a_torn_end_is_dropped_only_on_request(tmp_path):
     assert list(read_jsonl(path, torn_end=True)) == [{"a": 1}]
     with pytest.raises(ValueError, match="line 2"):
         list(read_jsonl(path))
+
+
+def test_all_frames_of_a_compressed_file_are_read_and_a_torn_one_is_refused(tmp_path):
+    """As ``cat a.zst b.zst`` leaves them, and ``zstd`` in a pipe, which cannot say a size."""
+    pack, path = zstandard.ZstdCompressor(), tmp_path / "a.jsonl.zst"
+    piped = pack.compressobj()
+    frames = [pack.compress(b'{"a": 1}\n'), piped.compress(b'{"a": 2}\n' * 3000) + piped.flush()]
+    path.write_bytes(b"".join(frames))
+    assert rows(path) == [{"a": 1}] + [{"a": 2}] * 3000
+    for torn in (frames[0] + frames[1][:-5], b""):
+        path.write_bytes(torn)
+        with pytest.raises(ValueError, match=r"a\.jsonl\.zst: not compressed JSON lines \(the end is missing\)"):
+            rows(path)
 
 
 def test_append_adds_a_line_that_others_see_at_once(tmp_path):
