@@ -218,11 +218,13 @@ class EpisodeStore:
     def _group(self, path: Path, group: int) -> list[str]:
         """The episodes of a row group; those read last are kept."""
         key = (path, self._seen[path][0], group)
-        if self._last[0] != key:
+        last, texts = self._last  # another thread may replace it
+        if last != key:
             with parquet_file(path) as opened:
                 parts = batches(path, opened, ["episode"], [group])
-                self._last = (key, [text for part in parts for text in part.column(0).to_pylist()])
-        return self._last[1]
+                texts = [text for part in parts for text in part.column(0).to_pylist()]
+            self._last = (key, texts)
+        return texts
 
 
 def _parts(place: Path) -> dict[str, list[Path]]:

@@ -108,6 +108,29 @@ def test_rows_beyond_the_first_group(tmp_path):
             store.episode("a", row)
 
 
+class Busy(EpisodeStore):
+    """Whenever it keeps a row group, another thread comes between and reads the file ``b``."""
+
+    kept, alone = (None, []), True
+
+    @property
+    def _last(self):
+        return self.kept
+
+    @_last.setter
+    def _last(self, value):
+        self.kept = value
+        if value[0] is not None and self.alone:
+            self.alone = False
+            self.episode("b", 0)
+
+
+def test_threads_do_not_get_the_episodes_of_each_other(tmp_path):
+    for number, name in enumerate("ab"):
+        write(tmp_path / f"{name}.parquet", [made(number)])
+    assert Busy(tmp_path).episode("a", 0) == made(0)
+
+
 def test_a_listing_reads_no_episode(tmp_path, monkeypatch):
     write(tmp_path / "a.parquet", [made()])
     monkeypatch.setattr(Episode, "from_dict", None)
