@@ -11,10 +11,10 @@ from agentgym_rl.eval.comparison.runs import read
 from agentgym_rl.eval.comparison.tables import remarks, tables
 
 
-def made(folder, algorithm, successes, *, seed=0, episodes=100, minutes=1.0, tokens=None, updates=None):
+def made(folder, algorithm, successes, *, seed=0, episodes=100, minutes=1.0, tokens=None, updates=None, cloned=True):
     """Cloning with 20% of a panel solved, then a step for each success: what a step spends is given."""
     start = {"step": 5, "stage/bc": 1, "run/episodes": 0, "run/wall_s": 30.0, "val/new/toy/success": 0.2}
-    rows = [{key: value for key, value in start.items() if not key.startswith("val")}, start]
+    rows = [{key: value for key, value in start.items() if not key.startswith("val")}, start] if cloned else []
     for step, success in enumerate(successes, start=1):
         row = {"step": 5 + step, f"stage/{algorithm}": step, "run/episodes": episodes * step}
         row |= {"run/wall_s": 30.0 + 60 * minutes * step}
@@ -27,7 +27,7 @@ def made(folder, algorithm, successes, *, seed=0, episodes=100, minutes=1.0, tok
     return read(
         write_run(
             folder / f"{algorithm}{seed}", algorithm=algorithm, seed=seed, metrics=rows, episodes=episodes * count,
-            seconds=60 * minutes * count, stages={"bc": 0.2, algorithm: successes[-1]},
+            seconds=60 * minutes * count, stages={**({"bc": 0.2} if cloned else {}), algorithm: successes[-1]},
         )
     )  # fmt: skip
 
@@ -68,6 +68,18 @@ def test_what_not_all_runs_know_is_left_out_and_named(tmp_path):
     (table,) = at_equal_budgets(plots(compare(runs)))
     assert [axis for _, axis in table.columns] == ["episodes", "minutes"]
     assert table.notes[1] == "Not of all runs known: updates, tokens."
+
+
+def test_an_arm_without_an_evaluation_within_a_budget_has_no_number(tmp_path):
+    """``run.evaluate_untrained=false`` and no cloning: nothing is known of the start."""
+    quick = made(tmp_path, "dpo", [0.3, 0.5, 0.6], episodes=200, minutes=1.0, cloned=False)
+    slow = made(tmp_path, "grpo", [0.4, 0.5, 0.7], episodes=100, minutes=4.0, cloned=False)
+    (table,) = at_equal_budgets(plots(compare([quick, slow])))
+    assert cells(table) == {
+        "dpo": {"at 300 episodes": "30.0", "at 3.0 minutes": "60.0"},
+        "grpo": {"at 300 episodes": "70.0", "at 3.0 minutes": "-"},
+    }
+    assert "on the way: dpo 3, grpo 3" in table.notes[0]
 
 
 def test_one_algorithm_or_evaluations_at_the_end_alone_have_no_table(tmp_path):

@@ -36,10 +36,10 @@ def _table(plot: Plot) -> Table:
 
 def _cells(curve: Curve, amounts: Mapping[str, float]) -> Iterator[str]:
     for axis, amount in amounts.items():
-        place = max(at for at, spent in enumerate(curve.x[axis]) if spent <= amount * ROUNDING)
-        yield f"{100 * curve.mean[place]:.1f}"
+        within = [value for value, spent in zip(curve.mean, curve.x[axis], strict=True) if spent <= amount * ROUNDING]
+        yield f"{100 * within[-1]:.1f}" if within else "-"
 
 
 def _coarse(curves: Sequence[tuple[Arm, Curve]]) -> str:
-    counts = ", ".join(f"{arm.label} {len(curve.mean) - 1}" for arm, curve in curves)
+    counts = ", ".join(f"{arm.label} {sum(step > 0 for step in curve.x['steps'])}" for arm, curve in curves)
     return f"Evaluations on the way: {counts}; no interval, because curves choose what is compared."
