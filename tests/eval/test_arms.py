@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from made_runs import write_run
+from made_runs import unfinish, write_run
 
 from agentgym_rl.eval.comparison.arms import arms, labels
 from agentgym_rl.eval.comparison.runs import read
@@ -90,6 +90,23 @@ def test_runs_that_cannot_stand_beside_each_other(tmp_path):
         arms([first, read(other)])
     with pytest.raises(ValueError, match="no runs"):
         arms([])
+
+
+def test_panels_of_a_run_that_goes_on_are_compared_by_how_they_are_drawn(tmp_path):
+    """It says no digest yet: means over seeds would be over different tasks."""
+
+    def going(seed, n):
+        stages, units = {"bc": 0.2, "grpo": 0.5}, [{"step": 1, "stage/grpo": 1}]
+        folder = unfinish(write_run(tmp_path / f"{seed}", seed=seed, stages=stages, metrics=units), "grpo")
+        config = (folder / "config.yaml").read_text()
+        (folder / "config.yaml").write_text(config.replace("role: test", f"n: {n}"))
+        return read(folder)
+
+    panels = {"toy": {"split": "train", "panels": {"new": {"n": 100}}}}
+    whole = made(tmp_path / "whole", stages={"bc": 0.2, "grpo": 0.5}, config={"envs": panels})
+    arms([whole, going(1, 100)])
+    with pytest.raises(ValueError, match=r"tasks of panel new of toy \(.*n=100 seed=null and .*n=50 seed=null\)"):
+        arms([whole, going(2, 50)])
 
 
 def test_one_key_is_enough_where_it_tells_all_apart():

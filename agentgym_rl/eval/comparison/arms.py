@@ -21,6 +21,8 @@ NAMINGS = ("short", "keys", "run")
 """What arms are called by: as few keys as tell them apart, all keys that differ, or runs, each an arm of its own."""
 CHOICES = (".type", ".name")
 """Endings of keys that choose from a group of recipes."""
+DRAWN = ("split", "difficulty", "n", "seed")
+"""Keys of a panel that decide on its tasks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,17 +171,31 @@ def _check_seeds(runs: Sequence[Run]) -> None:
 
 
 def _check_panels(runs: Sequence[Run]) -> None:
+    """By digest; where an unfinished run does not say it, by how the panels are drawn."""
     digests: dict[tuple[str, str], tuple[str, Run]] = {}
+    firsts: dict[tuple[str, str], Run] = {}
     for run in runs:
-        for (env, label), digest in run.digests.items():
-            if not digest:
-                continue
-            first, first_run = digests.setdefault((env, label), (digest, run))
-            if first != digest:
-                raise ValueError(
-                    f"{first_run.folder} and {run.folder} differ in the tasks of panel {label} of {env} "
-                    f"(digests {first} and {digest}); runs that are compared need the same panels"
-                )
+        for panel, digest in run.digests.items():
+            first = firsts.setdefault(panel, run)
+            if not digest or not first.digests[panel]:
+                _check_same(panel, first, run, _drawn(first, panel), _drawn(run, panel))
+            if digest:
+                known, first = digests.setdefault(panel, (digest, run))
+                _check_same(panel, first, run, known, digest, "digests ")
+
+
+def _drawn(run: Run, panel: tuple[str, str]) -> str:
+    env, label = panel
+    return " ".join(f"{key}={shown(run.config.get(f'envs.{env}.panels.{label}.{key}'))}" for key in DRAWN)
+
+
+def _check_same(panel: tuple[str, str], first: Run, run: Run, tasks: str, others: str, what: str = "") -> None:
+    if tasks != others:
+        env, label = panel
+        raise ValueError(
+            f"{first.folder} and {run.folder} differ in the tasks of panel {label} of {env} "
+            f"({what}{tasks} and {others}); runs that are compared need the same panels"
+        )
 
 
 def _rank(stage: str) -> tuple[int, str]:
