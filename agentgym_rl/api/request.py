@@ -4,10 +4,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, TypeVar
+from types import UnionType
+from typing import Any, TypeVar, get_args, get_type_hints
 
 from omegaconf import MISSING, DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
+from yaml import YAMLError
 
 from agentgym_rl.engine.recipe.migration import KEYS
 from agentgym_rl.engine.recipe.schema import refused
@@ -104,13 +106,14 @@ class EvalRequest(Request):
 
 
 def read(arguments: list[str], kind: type[R] = EvalRequest) -> R:  # type: ignore[assignment]
-    """The request that ``KEY=VALUE`` texts make.
+    """The request that ``KEY=VALUE`` texts make. Names and paths are taken as they are, other values as YAML.
 
     Raises:
         ValueError: a text is not KEY=VALUE, a key is unknown, missing or given twice, or a value is of the wrong type.
     """
     config: DictConfig = OmegaConf.structured(kind)
     keys: set[str] = set()
+    plain = {name for name, hint in get_type_hints(kind).items() if _is_text(hint)}
     for text in arguments:
         key, equals, value = text.partition("=")
         if not equals:
@@ -123,7 +126,8 @@ def read(arguments: list[str], kind: type[R] = EvalRequest) -> R:  # type: ignor
         keys.add(key)
         if key in _LISTS and not value.startswith("["):
             text = f"{key}=[{value}]"
-        _merge(config, f"{key}={value}", OmegaConf.from_dotlist([text]))
+        as_it_is = key in plain and value != "null"
+        _merge(config, f"{key}={value}", OmegaConf.create({key: value}) if as_it_is else _yaml(text))
     return _whole(config, kind)
 
 
@@ -139,6 +143,18 @@ def of(values: Mapping[str, Any], kind: type[R] = EvalRequest) -> R:  # type: ig
             _check(key, kind)
         _merge(config, f"{key}={value!r}", OmegaConf.create({key: value}))
     return _whole(config, kind)
+
+
+def _is_text(hint: Any) -> bool:
+    """Whether a field is a text or a path, perhaps left out."""
+    return bool({str, Path} & {*get_args(hint)} if isinstance(hint, UnionType) else hint in (str, Path))
+
+
+def _yaml(text: str) -> DictConfig:
+    try:
+        return OmegaConf.from_dotlist([text])
+    except YAMLError as error:
+        raise ValueError(f"{text} cannot be read; quote the value") from error
 
 
 def _merge(config: DictConfig, text: str, override: Any) -> None:

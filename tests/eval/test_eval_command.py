@@ -11,7 +11,7 @@ import pytest
 import toy
 from typer.testing import CliRunner
 
-from agentgym_rl.api.request import EvalRequest
+from agentgym_rl.api.request import EvalRequest, read
 from agentgym_rl.cli import app
 from agentgym_rl.envs.core import EnvUnavailable
 
@@ -62,6 +62,14 @@ def test_rules_and_options_are_taken():
     rules = json.loads(Path("a/result.json").read_text())["plan"]["rules"]
     assert (rules["settings"]["max_turns"], rules["settings"]["style"]) == (1, "compact")
     assert rules["options"] == {"counter": {"hurry": True}}
+
+
+def test_names_and_paths_are_taken_as_they_are():
+    """As YAML the first are numbers and a truth value, then a comment begins, and the last are no YAML."""
+    for name in ("2026_11_28", "1e3", "no", "run #1", "@new", "[old"):
+        assert read(["panel=counter:test", "policy=oracle", f"out={name}"]).out == Path(name)
+    assert read(["panel=counter:test", "policy=oracle", "harness=a.py --say 'a: b' #2"]).harness.endswith("'a: b' #2")
+    assert read(["panel=counter:test", "policy=oracle", "out=null", "without=seed"]).out is None
 
 
 def test_what_an_api_ended_is_told():
@@ -164,6 +172,7 @@ def test_help_names_every_key():
         (["panel=counter:test", "policy=oracle", "options.counter.speed=1"], "counter has no option 'speed'"),
         (["panel=counter:test", "policy=oracle", "options.counter"], "not KEY=VALUE"),
         (["panel=counter:test", "policy=oracle", "options=3"], "'options' is not options.ENV.KEY"),
+        (["panel=counter:test", "policy=oracle", "seed=[1"], r"seed=\[1 cannot be read; quote the value"),
         (["--compare", "a", "b"], "a/result.json does not exist|a does not exist"),
         (["--compare", "a", "b", "panel=counter:test"], "--compare takes two results and no keys"),
     ],
