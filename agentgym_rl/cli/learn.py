@@ -38,8 +38,10 @@ def command(
     if as_json:
         results = {name: result.to_dict() for name, result in validated.items()}
         common.print_json({"out": practice.out, "digest": learned.playbook.digest, **learned.to_dict(), **results})
-        return
-    _tell(practice, learned, validated)
+    else:
+        _tell(practice, learned, validated)
+    for result in validated.values():
+        result.check(request.min_counted)
 
 
 def _validated(practice: Practice) -> dict[str, Result]:
@@ -63,10 +65,10 @@ def _tell(practice: Practice, learned: Learned, results: dict[str, Result]) -> N
     operations = {name: number for name, number in learned.counts.items() if number and name not in ("groups", "mixed")}
     mixed, groups = learned.counts["mixed"], learned.counts["groups"]
     common.say(screen, f"{mixed} of {groups} groups asked about; {common.counts(operations) or 'no operation'}")
-    if results:
-        for table in comparison_tables(compare(results["without"], results["with"]), "without", "with the playbook"):
-            screen.print(table)
     for line in spent(practice.models):
         common.say(screen, line)
     book = learned.playbook
     common.say(screen, f"written: {practice.out / NAME} ({len(book.lessons)} lessons, digest {book.digest})")
+    if results:
+        for table in comparison_tables(compare(results["without"], results["with"]), "without", "with the playbook"):
+            screen.print(table)

@@ -10,11 +10,13 @@ from dataclasses import fields
 from pathlib import Path
 
 import pytest
+import toy
 from typer.testing import CliRunner
 
 from agentgym_rl.api.practice import LearnRequest
 from agentgym_rl.cli import app
 from agentgym_rl.envs import Task, make
+from agentgym_rl.envs.core import EnvUnavailable
 from agentgym_rl.eval.practice.giveaways import Giveaways
 from agentgym_rl.eval.practice.writer import read
 from agentgym_rl.rollout.answers import Unreadable
@@ -85,6 +87,21 @@ def test_a_true_rule_raises_success():
     again = learn(server, "validation=counter:train:4", "price=1,1")
     assert again.exit_code == 0 and len(server.requests) == before, "a finished course asks nothing"
     assert again.stdout == result.stdout
+
+
+def test_a_validation_in_which_nothing_counts_is_an_error(monkeypatch):
+    reset = toy.Counter.reset
+
+    async def failing(self, task):
+        if task.index < 40:
+            raise EnvUnavailable("gone")
+        return await reset(self, task)
+
+    monkeypatch.setattr(toy.Counter, "reset", failing)
+    server = Scripted(ADD, lucky=lambda seed: True)
+    result = learn(server, "validation=counter:train:1", "--json", panel="counter:test:1")
+    assert result.exit_code == 2 and json.loads(result.stdout)["out"] == "book", "what was learned is told all the same"
+    assert "only 0 of 1 episodes of counter count (min_counted=0.95)" in result.stderr
 
 
 def test_flat_groups_cost_no_question():
