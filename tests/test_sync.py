@@ -94,6 +94,18 @@ def test_a_start_that_cannot_be_uploaded_is_named(folder, wandb_server):
     assert not start.uploaded
 
 
+def test_an_upload_that_fails_the_second_time_is_named(tmp_path, monkeypatch):
+    start = tmp_path / "wandb" / "offline-run-20260101_000000-a-1"
+    start.mkdir(parents=True)
+    for name in ("run-a-1.wandb", "run-a-1.wandb.synced"):
+        (start / name).touch()
+    monkeypatch.setattr("agentgym_rl.cli.sync.server", lambda: "http://127.0.0.1:9")
+    monkeypatch.setattr("agentgym_rl.cli.sync.check", lambda url: None)
+    monkeypatch.setattr("subprocess.run", lambda *words, **options: None)
+    code, output = sync(tmp_path, "--again")
+    assert code == 2 and f"1 of 1 are not uploaded: {start}" in output.replace("\n", "")
+
+
 def test_without_a_network(folder, monkeypatch):
     monkeypatch.setenv("WANDB_BASE_URL", "http://127.0.0.1:9")
     monkeypatch.setenv("WANDB_API_KEY", KEY)

@@ -41,9 +41,14 @@ class Start:
         return self.folder.name.startswith("offline-run-")
 
     @property
+    def marks(self) -> list[Path]:
+        """Files by which ``wandb sync`` marks it as complete."""
+        return list(self.folder.glob("run-*.wandb.synced"))
+
+    @property
     def uploaded(self) -> bool:
-        """Whether ``wandb sync`` has marked it as complete."""
-        return any(self.folder.glob("run-*.wandb.synced"))
+        """Whether it has such a mark."""
+        return bool(self.marks)
 
 
 def command(
@@ -131,7 +136,9 @@ async def _ask(url: str) -> None:
 
 
 def upload(chosen: Sequence[Start], project: str | None, entity: str | None) -> None:
-    """Let ``wandb sync`` upload starts of runs; it marks each that is complete."""
+    """Let ``wandb sync`` upload starts of runs; it marks each that is complete then, whatever it was before."""
+    for mark in [mark for start in chosen for mark in start.marks]:
+        mark.unlink()
     options = [f"--{name}={value}" for name, value in (("project", project), ("entity", entity)) if value is not None]
     environment = {**os.environ, "WANDB_DIR": str(chosen[0].run)}  # for wandb's own log
     command = [sys.executable, "-m", "wandb", "sync", "--include-synced", *options]
