@@ -164,6 +164,28 @@ def test_play_shows_what_a_policy_does():
     assert "not solved, left after 0 turns" in run("play", "plain_1", "--policy", "oracle").stdout
 
 
+def test_play_counts_from_the_start_when_an_episode_runs_again(monkeypatch):
+    step, calls = toy.Counter.step, []
+
+    async def failing(self, action):
+        calls.append(action)
+        if len(calls) == 2:
+            raise EnvUnavailable("gone")
+        return await step(self, action)
+
+    monkeypatch.setattr(toy.Counter, "step", failing)
+    result = run("play", "counter_1", "--policy", "oracle", "--json")
+    assert [json.loads(line)["turn"] for line in result.stdout.splitlines()] == [0, 1, 0, 1, 2]
+    calls.clear()
+    assert run("play", "counter_1", "--policy", "oracle").stdout.count("1> say 1") == 2
+
+
+def test_goals_in_brackets_are_shown_as_they_are(monkeypatch):
+    monkeypatch.setattr(toy.Counter, "goal", lambda self, task: "[bold]count[/i]")
+    assert "[bold]count[/i]" in run("play", "counter_1", typed="quit\n").stdout
+    assert "[bold]count[/i]" in run("tasks", "counter", "--n", 1).stdout
+
+
 def test_play_stops_at_the_turn_limit():
     result = run("play", "counter_1", "--max-turns", 2, typed="look\nlook\nsay 1\nsay 2\n")
     assert result.exit_code == 1

@@ -112,6 +112,8 @@ class JsonLines:
         return _line()
 
     def show(self, action: str | None, step: Step) -> None:
+        if action is None:
+            self.turn = 0
         record = {
             "item_id": self.item_id,
             "turn": self.turn,
@@ -134,6 +136,7 @@ class Terminal:
 
     def __init__(self, env: Any, task: Any, human: bool) -> None:
         from rich.console import Console
+        from rich.markup import escape
 
         self.console = Console(highlight=False)
         self.env = env
@@ -141,7 +144,7 @@ class Terminal:
         self.human = human
         self.taken: list[str] = []
         self.possible: tuple[str, ...] | None = None
-        self.console.rule(f"{task}: {env.goal(task)} ({env.difficulty(task)})")
+        self.console.rule(escape(f"{task}: {env.goal(task)} ({env.difficulty(task)})"))
         for message in env.spec.conversation_start(env.style):
             if message["role"] != "assistant":
                 self.console.print(message["content"], style="dim", markup=False)
@@ -171,7 +174,9 @@ class Terminal:
 
     def show(self, action: str | None, step: Step) -> None:
         self.possible = step.observation.actions
-        if action is not None:
+        if action is None:
+            self.taken.clear()
+        else:
             if not self.human:
                 self._prompt()
                 self.console.print(action, markup=False)

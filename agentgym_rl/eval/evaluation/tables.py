@@ -1,5 +1,6 @@
 """Results and comparisons as tables for a terminal."""
 
+from rich.markup import escape
 from rich.table import Table
 
 from agentgym_rl.eval.evaluation.comparison import Comparison, Difference
@@ -14,6 +15,7 @@ def tables(result: Result) -> list[Table]:
 
 def comparison_tables(comparison: Comparison, first: str, second: str) -> list[Table]:
     """Differences with their test, and the tasks that changed sides."""
+    first, second = escape(first), escape(second)
     table = Table(title=f"Success in %: {second} against {first}; {comparison.test}", title_justify="left")
     for name in ("environment", "n", first, second, "difference", "fail to pass", "pass to fail", "p"):
         table.add_column(name, justify="left" if name == "environment" else "right", overflow="fold")
@@ -31,7 +33,9 @@ def comparison_tables(comparison: Comparison, first: str, second: str) -> list[T
 def _figures(result: Result) -> Table:
     plan = result.plan
     how = f"{result.samples} episode{'s' if result.samples > 1 else ''} a task"
-    title = f"{plan['policy']} on panel {result.digest}: {how}, temperature {plan['temperature']:g}, 95% intervals"
+    title = (
+        f"{escape(plan['policy'])} on panel {result.digest}: {how}, temperature {plan['temperature']:g}, 95% intervals"
+    )
     table = Table(title=title, title_justify="left")
     for name in ("environment", "tasks", "episodes", "success %", "reward", "turns", "errors %"):
         table.add_column(name, justify="left" if name == "environment" else "right", overflow="fold")
@@ -40,7 +44,7 @@ def _figures(result: Result) -> Table:
         table.add_row(*_cells(env, scores, _n(scores)), style="bold")
         if len(levels[env]) > 1:
             for level, part in levels[env].items():
-                table.add_row(*_cells(f"  {level}", part, _n(part)))
+                table.add_row(*_cells(escape(f"  {level}"), part, _n(part)))
         table.add_section()
     if len(envs) > 1:
         n = sum(map(_n, envs.values()))
