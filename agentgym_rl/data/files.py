@@ -69,7 +69,7 @@ def alone(file: Path, what: Path | None = None) -> Iterator[None]:
     with file.open("a") as handle:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
+        except BlockingIOError as error:
             raise ValueError(
                 f"another process writes {what or file.parent}; wait for it, or choose another out="
             ) from error

@@ -10,6 +10,7 @@ import pytest
 import toy
 
 from agentgym_rl.data import episode_store
+from agentgym_rl.data.files import alone
 from agentgym_rl.envs.core import EnvUnavailable
 from agentgym_rl.eval.evaluation import result, suite
 from agentgym_rl.eval.evaluation.evaluate import EPISODES, PATIENCE, evaluate
@@ -56,6 +57,14 @@ def test_a_result_is_whole_and_reads_back(tmp_path):
     assert data["envs"]["counter"]["success"]["n"] == 10
     assert 0 < data["envs"]["counter"]["success"]["value"] < 1
     assert suite.read(str(tmp_path / "a" / "panel.json"), Rules()).digest == evaluated.digest
+
+
+def test_two_processes_cannot_run_one_evaluation(tmp_path):
+    """Both would pay for every episode, and one would end without its journal."""
+    with alone(tmp_path / JOURNAL), pytest.raises(ValueError, match=r"another process writes .*; wait for it"):
+        run(tmp_path)
+    run(tmp_path)
+    assert not (tmp_path / JOURNAL).exists()
 
 
 def test_a_part_that_is_down_is_no_part_of_a_mean(tmp_path, monkeypatch):

@@ -7,12 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from agentgym_rl.data import episode_store, panels
+from agentgym_rl.data.files import alone
 from agentgym_rl.envs.hosts import EnvHost, LocalHost
 from agentgym_rl.eval import intervals
 from agentgym_rl.eval.evaluation import result
 from agentgym_rl.eval.evaluation.plan import Plan
 from agentgym_rl.eval.evaluation.result import Result
-from agentgym_rl.rollout.journal import Entry, Journal
+from agentgym_rl.rollout.journal import Entry, Journal, beside
 from agentgym_rl.rollout.loop import check_rules
 from agentgym_rl.rollout.policies import Policy, Price
 from agentgym_rl.rollout.runner import PATIENCE, Progress, episodes_of, run_jobs
@@ -44,7 +45,7 @@ async def evaluate(
 
     Raises:
         ValueError: an argument is out of range, the rules do not suit an environment, the folder holds another
-            evaluation, or the policy refused.
+            evaluation or another process writes it, or the policy refused.
         EnvUnavailable: ``PATIENCE`` episodes in a row failed; what has finished is kept.
         MissingExtra: an environment, pyarrow or scipy is not installed.
     """
@@ -59,7 +60,8 @@ async def evaluate(
         options = plan.rules.session_options(env)
         await host.check(env, options)
         check_rules(host.open(env, options), plan.rules.of_env(env))
-    with Journal.beside(folder / result.NAME, plan.to_dict()) as journal:
+    place = folder / result.NAME
+    with alone(beside(place), folder), Journal.beside(place, plan.to_dict()) as journal:
         begun -= _take_over(journal, policy, folder, earlier)
         so_far = partial(_so_far, policy, begun)
         try:
