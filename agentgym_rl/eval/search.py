@@ -11,7 +11,7 @@ follow each other, the last one perhaps continued; case and whatever stands betw
 import re
 import sqlite3
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -48,7 +48,7 @@ class Index:
         folder: where it is kept; None takes ``search`` in the user's cache.
 
     Raises:
-        ValueError: SQLite cannot write there, or was built without FTS5.
+        ValueError: SQLite cannot read or write there, or was built without FTS5.
     """
 
     def __init__(self, store: EpisodeStore, folder: Path | None = None) -> None:
@@ -62,7 +62,7 @@ class Index:
         Args:
             progress: called with the number of episodes read and of those to read.
         """
-        with closing(self._open()) as database:
+        with self._database() as database:
             parts = {(str(part.path.resolve()), part.stamp): part for part in self.store.parts}
             known = {(path, stamp) for path, stamp, *_ in _parts(database)}
             gone, new = known - parts.keys(), [key for key in parts if key not in known]
@@ -90,7 +90,7 @@ class Index:
         quoted = encodable(text).replace('"', '""')
         query = f'{"" if within is None else within + " : "}"{quoted}" *'
         places = {(str(part.path.resolve()), part.stamp): part for part in self.store.parts}
-        with closing(self._open()) as database:
+        with self._database() as database:
             hits_found: set[tuple[str, int]] = set()
             for path, stamp, first, last in _parts(database):
                 part = places.get((path, stamp))
@@ -117,6 +117,18 @@ class Index:
                 ((first + place, *texts(self.store.episode(part.file, row))) for place, row in enumerate(rows)),
             )
             database.execute("INSERT INTO parts VALUES (?, ?, ?, ?)", (path, stamp, first, first + part.count - 1))
+
+    @contextmanager
+    def _database(self) -> Iterator[sqlite3.Connection]:
+        """The index, open inside."""
+        try:
+            with closing(self._open()) as database:
+                yield database
+        except sqlite3.DatabaseError as error:  # the disk is full, or a crash has left half of a page
+            raise ValueError(
+                f"the search index {self.path} cannot be used ({error}); delete it, or name another folder in "
+                "AGENTGYM_RL_CACHE"
+            ) from error
 
     def _open(self) -> sqlite3.Connection:
         try:

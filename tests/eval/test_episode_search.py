@@ -84,6 +84,15 @@ def test_a_broken_or_older_index_is_built_anew(run):
     assert len(search(run, "iron")) == 3
 
 
+def test_a_damaged_index_says_what_to_do(run):
+    search(run, "iron")
+    path = Index(EpisodeStore(run)).path
+    content = path.read_bytes()
+    path.write_bytes(content[:4096] + b"\xff" * (len(content) - 4096))
+    result = CliRunner().invoke(app, ["episodes", str(run), "--grep", "iron"])
+    assert result.exit_code == 2 and f"{path.name} cannot be used (" in result.stderr and "delete it" in result.stderr
+
+
 def test_a_cache_that_cannot_be_written(run, tmp_path, monkeypatch):
     tmp_path.joinpath("file").write_text("")
     monkeypatch.setenv("AGENTGYM_RL_CACHE", str(tmp_path / "file"))
