@@ -7,7 +7,7 @@ import typer
 
 from agentgym_rl.cli.common import console, print_json, run_argument, say
 from agentgym_rl.cli.view import Browser, Port, serve, stores_of
-from agentgym_rl.data.files import write_text
+from agentgym_rl.data.files import check_file, write_text
 from agentgym_rl.envs.extras import needs
 
 
@@ -66,6 +66,8 @@ def command(
         raise ValueError("--episodes links the page to episodes and needs --html")
     if not view and (port or not browser):
         raise ValueError("--port and --no-browser say how to show the page; add --view")
+    if png is not None:
+        check_file(png, ".png")
     folders, begun = find(runs)
     comparison = compare([read(folder) for folder in folders], decoding, baseline, by)
     link = links(comparison, episodes, html.parent) if html and episodes else None

@@ -11,6 +11,7 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
+from agentgym_rl.data.files import written_whole
 from agentgym_rl.eval.html.chart import Chart, Line
 from agentgym_rl.eval.html.palette import light
 
@@ -54,11 +55,9 @@ def write(
         _legend(figure, axes.flat, labels)
         lines = fill(caption, round(17 * figure.get_figwidth()))
         figure.supxlabel(lines, x=0.01, ha="left", fontsize=8, color=light("muted"))
-        path.parent.mkdir(parents=True, exist_ok=True)
-        part = path.with_suffix(".tmp.png")
-        figure.savefig(part, dpi=200, facecolor=light("surface"))
+        with written_whole(path) as part:
+            figure.savefig(part, dpi=200, format="png", facecolor=light("surface"))
         plt.close(figure)
-    part.replace(path)
     return path
 
 

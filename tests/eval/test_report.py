@@ -2,6 +2,7 @@
 
 import math
 from io import StringIO
+from pathlib import Path
 
 import pytest
 from rich.console import Console
@@ -42,6 +43,18 @@ def test_a_picture_is_written(tmp_path, envs):
     assert path.read_bytes().startswith(b"\x89PNG\r\n\x1a\n")
     assert path.stat().st_size > 10_000
     assert [file.name for file in tmp_path.iterdir()] == ["curves.png"]
+
+
+def test_a_picture_that_is_interrupted_leaves_the_old_one_and_nothing_beside_it(tmp_path, monkeypatch):
+    def interrupted(self, place, **options):
+        Path(place).write_bytes(b"half")
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("matplotlib.figure.Figure.savefig", interrupted)
+    (tmp_path / "curves.png").write_bytes(b"old")
+    with pytest.raises(KeyboardInterrupt):
+        draw(summary("counter"), [{"step": 1}], tmp_path / "curves.png", "bc")
+    assert [file.read_bytes() for file in tmp_path.iterdir()] == [b"old"]
 
 
 def test_a_picture_without_training_episodes(tmp_path):
