@@ -44,6 +44,8 @@ def command(
 
     if html is not None and (port or not browser):
         raise ValueError("--html writes a folder that needs no server; leave --port and --no-browser out")
+    if html is None and not pictures:
+        raise ValueError("--no-pictures is of an exported folder; add --html FOLDER")
     if runs := _several(places):
         _view_runs(runs, port, html, pictures, browser)
         return
@@ -82,7 +84,11 @@ def _view_runs(runs: Sequence[Path], port: int, html: Path | None, pictures: boo
         episodes = {f"run{number}": store for number, store in enumerate(stores.values())}
         serve(episodes, port, browser, f"{len(runs)} runs", lambda: page(runs, addresses))
         return
-    addresses = {run: f"{number:03d}-{run.resolve().name}/index.html" for number, run in enumerate(stores)}
+    names = [run.resolve().name for run in stores]
+    addresses = {
+        run: f"{name if names.count(name) == 1 else f'{number:03d}-{name}'}/index.html"
+        for number, (run, name) in enumerate(zip(stores, names, strict=True))
+    }
     for run, store in stores.items():
         _export(store, (html / addresses[run]).parent, pictures)
     write_text(html / "index.html", page(runs, addresses))

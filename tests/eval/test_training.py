@@ -173,8 +173,8 @@ def test_view_exports_several_runs(runs, tmp_path):
     code, output = view(runs, "--html", tmp_path / "out")
     assert code == 0, output
     front = (tmp_path / "out" / "index.html").read_text()
-    assert '<a href="000-demo-a/index.html">demo-a</a>' in front
-    assert (tmp_path / "out" / "000-demo-a" / "training.html").read_text().count("<div data-chart=") == 2
+    assert '<a href="demo-a/index.html">demo-a</a>' in front
+    assert (tmp_path / "out" / "demo-a" / "training.html").read_text().count("<div data-chart=") == 2
 
 
 def test_the_server_shows_the_metrics_of_a_run_as_they_are_now(runs):

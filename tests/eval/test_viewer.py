@@ -253,6 +253,12 @@ def test_the_server_answers(viewer, tmp_path):
     assert json.loads(get(viewer, "/api/index")[1])["count"] == 19
 
 
+def test_the_list_of_a_run_that_is_gone_says_so(viewer, tmp_path):
+    (tmp_path / "demo").rename(tmp_path / "moved")
+    answer, text = get(viewer, "/api/index")
+    assert answer.status == 500 and text.startswith(f"{tmp_path / 'demo'} does not exist")
+
+
 def test_the_list_says_why_a_run_learns_nothing(viewer, tmp_path):
     assert json.loads(get(viewer, "/api/index")[1])["findings"] == [], "it has no metrics"
     rows = [{"step": at, "stage/grpo": at, "run/units": 2, "actor/entropy": 0.0} for at in (1, 2)]
@@ -393,6 +399,8 @@ def test_the_command_exports(tmp_path):
     assert run(tmp_path / "nowhere").exit_code == 2
     refused = run(tmp_path / "demo", "--html", tmp_path / "out", "--no-browser")
     assert refused.exit_code == 2 and "needs no server" in refused.stderr
+    refused = run(tmp_path / "demo", "--no-pictures", "--no-browser")
+    assert refused.exit_code == 2 and "--no-pictures is of an exported folder; add --html FOLDER" in refused.stderr
 
 
 def test_a_port_that_is_taken(viewer, tmp_path):

@@ -59,8 +59,11 @@ def links(comparison: Comparison, episodes: Path, start: Path) -> Link:
     files = {run.folder: episodes / run.folder.resolve().name / "index.html" for run in comparison.runs}
     there = {folder: file for folder, file in files.items() if file.is_file()}
     if not there:
-        first = next(iter(files.values()))
-        raise FileNotFoundError(f"{first} does not exist, nor do other runs' pages; export them: agentgym-rl view RUN")
+        run, first = next(iter(files.items()))
+        raise FileNotFoundError(
+            f"{first} does not exist, nor do other runs' pages; export them: agentgym-rl view {run} --html "
+            f"{first.parent}"
+        )
     addresses = {folder: quote(os.path.relpath(file, start).replace(os.sep, "/")) for folder, file in there.items()}
     return lambda run: addresses.get(run.folder)
 

@@ -153,9 +153,12 @@ class Handler(BaseHTTPRequestHandler):
         return self.server.stores.get(""), path[1:]
 
     def _index(self, store: EpisodeStore) -> None:
-        with self.server.lock:
-            store.refresh()
-            index = listing(store)
+        try:
+            with self.server.lock:
+                store.refresh()
+                index = listing(store)
+        except (OSError, ValueError) as error:  # the run was moved, or another version writes it
+            return self._send(HTTPStatus.INTERNAL_SERVER_ERROR, "text/plain", str(error))
         self._send(HTTPStatus.OK, "application/json", encode(index))
 
     def _search(self, store: EpisodeStore, text: str) -> None:
