@@ -32,8 +32,8 @@ def command(
 ) -> None:
     """Run frozen panels of tasks; ``eval.txt`` is its help."""
     if compare is not None:
-        if arguments:
-            raise ValueError(f"--compare takes two results and no keys, got {arguments[0]!r}")
+        if others := [*(arguments or []), *filter(None, (host, address, token_env))]:
+            raise ValueError(f"--compare takes two results and no keys, got {others[0]!r}")
         _compare(*compare, as_json)
         return
     from agentgym_rl.api.request import read

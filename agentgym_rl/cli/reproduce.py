@@ -34,6 +34,8 @@ def command(
     """
     from agentgym_rl.api.reproduction import Reproduction
 
+    if as_json and (listed or show):
+        raise ValueError("--json prints the result; leave it out with --list and --show")
     screen = common.console()
     if listed:
         screen.print(_all())

@@ -154,6 +154,7 @@ def test_what_is_missing_here_is_named_in_one_line():
     ("words", "message"),
     [
         ([], "name a published result"),
+        (["--list", "--json"], "--json prints the result; leave it out with --list and --show"),
         (["verl_agent_alfworld_gigpo"], "did you mean verl_agent_alfworld_gigpo_"),
         ([NAME, "algorithm.lr=1e-5,1e-6"], "over seeds only, not over algorithm.lr"),
         ([NAME, "algorithm.beat=1"], "algorithm.beat"),

@@ -175,6 +175,7 @@ def test_help_names_every_key():
         (["panel=counter:test", "policy=oracle", "seed=[1"], r"seed=\[1 cannot be read; quote the value"),
         (["--compare", "a", "b"], "a/result.json does not exist|a does not exist"),
         (["--compare", "a", "b", "panel=counter:test"], "--compare takes two results and no keys"),
+        (["--compare", "a", "b", "--address", "http://x"], "--compare takes two results and no keys, got 'http://x'"),
     ],
 )
 def test_mistakes_are_told_before_anything_starts(tmp_path, arguments, says):
