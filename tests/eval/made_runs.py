@@ -86,7 +86,9 @@ def unfinish(folder: Path, stage: str) -> Path:
     (folder / "summary.json").unlink()
     names = [stage["name"] for stage in summary["stages"]]
     ended, now = summary["stages"][: names.index(stage)], summary["stages"][names.index(stage)]
-    state = {"results": ended, "stage_episodes": now["episodes"], "stage_wall_s": now["wall_s"]}
+    rows = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    total = {name: max([0, *(row.get(f"run/{name}", 0) for row in rows)]) for name in ("episodes", "wall_s")}
+    state = {"results": ended, "stage_episodes": now["episodes"], "stage_wall_s": now["wall_s"], **total}
     (folder / "state.json").write_text(json.dumps(state))
     config = yaml.safe_load((folder / "config.yaml").read_text())
     for env, of_env in summary["panels"].items():

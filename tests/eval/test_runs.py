@@ -1,9 +1,13 @@
 """Finding and reading runs."""
 
+import json
+
 import pytest
 from made_runs import unfinish, write_run
 from test_learning import metrics
 
+from agentgym_rl.eval.comparison.arms import arms
+from agentgym_rl.eval.comparison.learning import curve
 from agentgym_rl.eval.comparison.runs import find, read
 
 
@@ -23,6 +27,18 @@ def test_a_run_that_goes_on_comes_back(tmp_path):
     assert (run.name, run.stage, list(run.stages)) == ("a", "grpo", ["bc", "grpo"])
     assert run.stages["grpo"] == {"name": "grpo", "panels": {}, "episodes": 200, "wall_s": 120.0}
     assert run.digests == {("toy", "new"): ""} and len(run.metrics) == 6
+
+
+def test_units_after_the_newest_checkpoint_of_a_run_that_goes_on_are_spent_too(tmp_path):
+    """By default a run is saved every 25 units; its curves are counted back from what it has spent."""
+    rows = [row | ({} if "val/new/toy/success" in row else {"run/units": 40}) for row in metrics([0.3, 0.4, 0.5])]
+    folder = unfinish(write_run(tmp_path / "a", stages={"bc": 0.2, "grpo": 0.5}, metrics=rows), "grpo")
+    state = {"results": [], "stage_episodes": 100, "stage_wall_s": 70.0, "episodes": 100, "wall_s": 97.0}
+    (folder / "state.json").write_text(json.dumps(state))  # of step 1 of 3, after its evaluation
+    run = read(folder)
+    assert run.stages["grpo"] == {"name": "grpo", "panels": {}, "episodes": 300, "wall_s": 183.0}
+    (arm,) = arms([run])
+    assert curve(arm, "env/toy/success").x["episodes"] == (100, 200, 300)
 
 
 def test_folders_of_runs_and_globs(tmp_path):

@@ -13,6 +13,7 @@ from agentgym_rl.data.files import read_jsonl
 from agentgym_rl.envs.core import MissingExtra
 from agentgym_rl.envs.tables import json_object
 from agentgym_rl.eval.evaluation.rules import flat, read_config
+from agentgym_rl.eval.watching import Standing
 from agentgym_rl.eval.watching import read as standing
 
 
@@ -119,13 +120,13 @@ def read(folder: Path) -> Run:
         ValueError: one of them is not what a run writes.
     """
     config = read_config(folder)
-    finished, stage = (folder / "summary.json").is_file(), _going(folder)
-    if not finished and stage is None:
+    finished, going = (folder / "summary.json").is_file(), _going(folder)
+    if not finished and going is None:
         raise FileNotFoundError(f"{folder / 'summary.json'} does not exist; {folder} has only begun, or is no run")
     file = folder / ("summary.json" if finished else "state.json")
     content = json_object(file)
     try:
-        summary = content if finished else _so_far(config, content, stage)
+        summary = content if finished or going is None else _so_far(config, content, going)
         return Run(
             folder=folder,
             name=summary["name"],
@@ -137,7 +138,7 @@ def read(folder: Path) -> Run:
             },
             config=dict(flat(config)),
             reference=summary.get("reference", {}),
-            stage=None if finished else stage,
+            stage=None if finished or going is None else going.stage,
         )
     except KeyError as error:
         raise ValueError(f"{file} has no {error}; it was not written by this version") from error
@@ -145,17 +146,24 @@ def read(folder: Path) -> Run:
         raise ValueError(f"{file} is not the summary of a run ({error})") from error
 
 
-def _going(folder: Path) -> str | None:
-    """The stage that a run is in by its newest metrics; None before its first unit."""
+def _going(folder: Path) -> Standing | None:
+    """Where a run stands by its newest metrics; None before its first unit."""
     if not (folder / "state.json").is_file() or not (folder / "metrics.jsonl").is_file():
         return None
-    return standing(folder).stage
+    going = standing(folder)
+    return None if going.stage is None else going
 
 
-def _so_far(config: Mapping[str, Any], state: Mapping[str, Any], stage: str | None) -> dict[str, Any]:
-    """What the summary of an unfinished run would say now."""
-    spent = {"episodes": state["stage_episodes"], "wall_s": state["stage_wall_s"]}
-    ended = [result["name"] for result in state["results"]]
+def _so_far(config: Mapping[str, Any], state: Mapping[str, Any], going: Standing) -> dict[str, Any]:
+    """What the summary of an unfinished run would say now. The state is that of its newest checkpoint, and the units
+    after that are counted by their metrics.
+    """
+    stage, ended = going.stage, [result["name"] for result in state["results"]]
+    unit = going.units[-1] if going.units else {}
+    spent = {
+        name: state[f"stage_{name}"] + max(0, unit.get(f"run/{name}", 0) - state[name])
+        for name in ("episodes", "wall_s")
+    }
     return {
         "name": config["name"],
         "algorithm": config["algorithm"]["name"],
