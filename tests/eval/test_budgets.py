@@ -56,6 +56,8 @@ def test_tokens_and_updates_may_go_over_by_a_step(tmp_path, unit):
     assert (budget.unit, budget.departing) == (unit, ["dpo", "gigpo", "rloo"])
     assert "gigpo unknown" in str(budget)
     assert tables(comparison)[-1].heads == ("arm", "runs", unit, "minutes")
+    html = page(comparison)
+    assert "<td>990 ≠</td>" in html and "<td>100 ≠</td>" not in html, "the sign stands beside what was not spent"
 
 
 def test_different_budgets_are_compared_by_episodes(tmp_path):
