@@ -6,7 +6,7 @@ from agentgym_rl.eval.evaluation.comparison import compare
 from agentgym_rl.eval.evaluation.result import Result
 from agentgym_rl.eval.evaluation.scores import Outcome
 from agentgym_rl.eval.evaluation.tables import comparison_tables
-from agentgym_rl.eval.intervals import mcnemar_p
+from agentgym_rl.eval.intervals import mcnemar_p, wilson
 
 
 def result(successes, digest="abc", policy="one", **plan):
@@ -31,6 +31,17 @@ def test_flips_and_mcnemar_with_one_sample():
     assert difference.difference.ci95[0] <= 0.2 <= difference.difference.ci95[1]
     assert (comparison.left_out, comparison.departures) == ((), ())
     assert "McNemar" in comparison.test
+
+
+@pytest.mark.parametrize("solved", [False, True])
+def test_tasks_that_differ_alike_have_an_interval_with_a_width(solved):
+    """Three tasks say little of others, whether all are gained (p 0.25) or none has changed."""
+    before, after = ({f"maze_{n}": [solution] for n in range(3)} for solution in (False, solved))
+    (difference,) = compare(result(before), result(after)).differences
+    low, high = difference.difference.ci95
+    share = wilson(0, 3)[1]  # of tasks that differ otherwise, at most
+    assert (low, high) == pytest.approx((1 - 2 * share, 1.0) if solved else (-share, share))
+    assert low < 0 and difference.p > 0.05
 
 
 def test_several_samples_are_compared_by_their_means():

@@ -8,7 +8,7 @@ from typing import Any
 from agentgym_rl.eval.evaluation.result import Result
 from agentgym_rl.eval.evaluation.rules import flat
 from agentgym_rl.eval.evaluation.scores import Measure, Outcome
-from agentgym_rl.eval.intervals import bootstrap, mcnemar_p, sign_flip_p
+from agentgym_rl.eval.intervals import Interval, bootstrap, mcnemar_p, sign_flip_p, wilson
 
 Pair = tuple[Outcome, Outcome]
 
@@ -22,7 +22,7 @@ class Difference:
     first: float
     second: float
     difference: Measure
-    """With the paired bootstrap's interval."""
+    """With the paired bootstrap's interval; see :func:`_interval` where all tasks differ alike."""
     p: float
     """Two-sided: McNemar's exact test with one sample a task in both, else random signs of the tasks' differences."""
     gained: tuple[str, ...]
@@ -81,11 +81,21 @@ def _difference(env: str, pairs: Sequence[Pair], single: bool, seed: str) -> Dif
         env=env,
         first=fmean(before for _, before, _ in means),
         second=fmean(after for _, _, after in means),
-        difference=Measure(fmean(changes), bootstrap(changes, f"{seed} {env}"), len(changes)),
+        difference=Measure(fmean(changes), _interval(changes, f"{seed} {env}"), len(changes)),
         p=mcnemar_p(len(gained), len(lost)) if single else sign_flip_p(changes, f"{seed} {env}"),
         gained=gained,
         lost=lost,
     )
+
+
+def _interval(changes: Sequence[float], seed: str) -> Interval:
+    """The paired bootstrap of equal differences has no width. None of ``n`` tasks differs otherwise then, of which
+    Wilson's interval says how many of all tasks may; they may do so by anything from -1 to 1.
+    """
+    if len(set(changes)) > 1:
+        return bootstrap(changes, seed)
+    change, (_, others) = changes[0], wilson(0, len(changes))
+    return change - others * (1 + change), change + others * (1 - change)
 
 
 def _panel(result: Result) -> str:
