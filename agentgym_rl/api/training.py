@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import PurePath
 from typing import Any
 
 from agentgym_rl.api.runs import RunData, load
@@ -86,6 +87,8 @@ def _value(value: Any) -> str:
         return str(value).lower()
     if isinstance(value, list | tuple):
         return f"[{','.join(map(_value, value))}]"
+    if isinstance(value, PurePath):
+        value = str(value)
     if not isinstance(value, str) or _PLAIN.fullmatch(value):
         return str(value)
     from hydra.core.override_parser.types import Quote, QuotedString

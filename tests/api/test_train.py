@@ -4,6 +4,7 @@ import os
 import signal
 import sys
 import threading
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -42,6 +43,7 @@ def test_a_recipe_that_is_wrong_is_told_before_anything_starts(tmp_path, monkeyp
 def test_nested_keys_become_overrides():
     words = list(training._words({"experiment": "smoke", "cloning": {"epochs": 5}, "algorithm.lr": 1e-4}))
     assert words == ["experiment=smoke", "cloning.epochs=5", "algorithm.lr=0.0001"]
+    assert list(training._words({"run.dir": Path("runs/a,b")})) == ["run.dir='runs/a,b'"], "not two values"
 
 
 def test_what_a_command_prints_is_shown(capsys):
