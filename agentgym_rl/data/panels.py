@@ -67,11 +67,14 @@ def sample(
         n: how many to draw at random without replacement; all of them where None.
 
     Raises:
-        ValueError: the split is unknown, no task matches, or fewer than ``n`` do.
+        ValueError: the split is unknown or empty, no task matches, or fewer than ``n`` do.
     """
     if n is not None and n < 1:
         raise ValueError(f"n is {n}; draw at least 1 task, or leave n out for the whole split")
-    indices = indices_of(env, split)
+    indices, where = indices_of(env, split), f"{env.spec.name} {split}"
+    if not indices:
+        sizes = ", ".join(f"{name} {len(members)}" for name, members in env.spec.splits.items())
+        raise ValueError(f"{where} has no task; the splits have: {sizes}")
     seen: set[str] = set()
     chosen: list[Task] = []
     for position in range(len(indices)) if n is None else _shuffled(len(indices), random.Random(seed)):
@@ -84,7 +87,6 @@ def sample(
         chosen.append(task)
         if len(chosen) == n:
             break
-    where = f"{env.spec.name} {split}"
     if not chosen and difficulty is not None:
         raise ValueError(
             f"no task of {where} has a difficulty like {' or '.join(difficulty)}; there are: {', '.join(sorted(seen))}"

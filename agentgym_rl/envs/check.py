@@ -60,7 +60,7 @@ def check(
 
     Raises:
         UnknownEnv, MissingExtra: the environment cannot be opened.
-        ValueError: the environment has no such split.
+        ValueError: the environment has no such split, or not where it runs.
     """
 
     async def run() -> Report:
@@ -70,6 +70,8 @@ def check(
         if not isinstance(env.spec, EnvSpec):
             raise ValueError(f"{name}: spec is {env.spec!r:.80}; it must be an EnvSpec")
         splits = {split: env.spec.indices(split)} if split is not None else env.spec.splits
+        if split is not None and split in env.spec.unavailable:
+            raise ValueError(f"{name} has no split {split!r} {env.spec.unavailable[split]}")
         splits = {name: indices for name, indices in splits.items() if name not in env.spec.unavailable}
         if n is not None and n < 1:
             raise ValueError(f"n is {n}; check at least 1 task of a split")

@@ -85,6 +85,14 @@ def test_bad_selections_are_explained(arguments, says):
         select("counter", **arguments)
 
 
+def test_an_empty_split_is_told(tmp_path):
+    """Files of tasks may have none for the split ``test``, which every environment has."""
+    tasks = tmp_path / "tasks.jsonl"
+    tasks.write_text('{"goal": "a", "split": "train"}\n')
+    with pytest.raises(ValueError, match="harness test has no task; the splits have: train 1, test 0"):
+        select("harness", "test", options={"tasks": str(tasks)})
+
+
 def test_label_fits_metric_keys():
     assert label("test", ["depth [12]", "*"], 20, 3) == "test-depth_12-any-n20-seed3"
 

@@ -35,6 +35,11 @@ def test_sound_world_passes_every_check(style):
     assert [finding.name for finding in report.findings] == list(CHECKS)
 
 
+def test_a_split_that_cannot_be_had_is_an_error_and_not_passed():
+    with pytest.raises(ValueError, match="harness has no split 'train'"):
+        check("harness", "train")
+
+
 @pytest.mark.slow
 def test_another_process_with_other_transcripts():
     report = check("hash_ordered", split="train", n=8)
