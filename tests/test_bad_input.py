@@ -139,7 +139,8 @@ eval panel=maze:test policy=oracle prompt_tokens=0      | prompt_tokens=0: give 
 eval panel=maze:test policy=oracle max_cost=1           | max_cost is for a model behind an API, not for policy 'oracle'
 eval panel=maze:test policy=oracle options.maze=1       | 'options.maze' is not options.ENV.KEY
 eval panel=maze:test policy=oracle options.maze.wording=x | maze has no option 'wording'; its options
-eval panel=maze:test policy=oracle options.todo.style=compact | options.todo has no effect: panel=maze:test has no
+eval panel=maze:test policy=oracle options.sqlgym.explore=3 | options.sqlgym has no effect: panel=maze:test has no
+eval panel=maze:test policy=oracle options.maze.style=compact | options.maze.style has no effect; write style=compact
 eval panel=sqlgym:test policy=oracle options.sqlgym.explore=few | sqlgym: explore='few' is not of type int
 eval panel=maze:test panel=todo:test policy=oracle      | panel= is given twice
 eval panel=maze:test policy=oracle --token-env NOPE     | host.token_env=NOPE is for servers; add host.address
@@ -157,6 +158,9 @@ collect textcraft --n 1 --out a.json --price 1 2        | price is for a model b
 collect textcraft --n 1 --out a.json --split none.json  | none.json lists no task of textcraft, only of no
 collect textcraft --n 1 --out a.json --difficulty hard  | has a difficulty like hard; there are: depth 1
 collect textcraft --n 1 --out a.json --option depth     | --option 'depth' is not KEY=VALUE
+collect textcraft --n 1 --out a.json --option style=compact | --option style has no effect; write --style
+play maze_1 --option style=compact                      | style is given already; write --style
+tasks maze --option size=5 --option size=6              | --option 'size=6': size is given already
 collect textcraft --n 1 --out a.json --keep best        | keep 'best' is unknown; choose success, all
 collect textcraft --n 1 --out a.json --episodes a.csv   | a.csv: a file of episodes is named <name>.parquet
 collect textcraft --n 1 --out a.json --policy gpt-4o    | policy 'gpt-4o' is unknown; choose oracle, random

@@ -285,6 +285,8 @@ def changed(rules: Rules, request: Rollouts) -> Rules:
     options: dict[str, dict[str, Any]] = {env: dict(values) for env, values in updated.options.items()}
     for env, values in request.options.items():
         check_options(env, values)
+        if "style" in values:
+            raise ValueError(f"options.{env}.style has no effect; write style={values['style']}")
         options.setdefault(env, {}).update(values)
     limits = {
         key: value for key in ("prompt_tokens", "response_tokens") if (value := getattr(request, key)) is not None

@@ -72,6 +72,8 @@ def command(
 
     check_samples(policy, samples, temperature)
     options = common.env_options(env, option)
+    if "style" in options:
+        raise ValueError("--option style has no effect; write --style")
     where = common.place(host, address, token_env)
     rules = rules_for(
         policy, style=style, max_turns=max_turns, action_format=action_format, max_new_tokens=max_new_tokens

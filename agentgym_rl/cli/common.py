@@ -87,13 +87,15 @@ def env_options(env: str, pairs: list[str] | None, style: str | None = None) -> 
     """Constructor options of an environment from ``KEY=VALUE`` texts; a value that is JSON is read as such.
 
     Raises:
-        ValueError: a text has no ``=``, or the environment has no such option.
+        ValueError: a text has no ``=``, an option is given twice, or the environment has no such option.
     """
     options: dict[str, Any] = {} if style is None else {"style": style}
     for pair in pairs or ():
         key, equals, value = pair.partition("=")
         if not equals:
             raise ValueError(f"--option {pair!r} is not KEY=VALUE")
+        if key in options:
+            raise ValueError(f"--option {pair!r}: {key} is given already{'; write --style' * (key == 'style')}")
         try:
             options[key] = json.loads(value)
         except json.JSONDecodeError:

@@ -30,6 +30,8 @@ def command(
     from agentgym_rl.rollout.policies.api import ChatModel
 
     options = common.env_options(env, option)
+    if "style" in options:
+        raise ValueError("--option style has no effect; write --style")
     chat = ChatModel(model, temperature=temperature)
     with common.resumable(out), common.progress_bar(f"{env} {split}") as progress:
         summary = asyncio.run(
