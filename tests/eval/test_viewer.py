@@ -26,6 +26,7 @@ from agentgym_rl.eval.html.palette import COLOURS
 from agentgym_rl.eval.viewer.assets import CHUNK, page, script
 from agentgym_rl.eval.viewer.detail import detail, draw, encode
 from agentgym_rl.eval.viewer.export import export
+from agentgym_rl.eval.viewer.goals import goals
 from agentgym_rl.eval.viewer.listing import listing
 from agentgym_rl.eval.viewer.parts import parts
 from agentgym_rl.eval.viewer.server import Viewer
@@ -271,6 +272,19 @@ def test_goals_of_tasks(viewer):
     text = get(viewer, "/api/goals?task=textcraft_3&task=babyai_1&task=hostile_7&task=x")[1]
     goals = json.loads(text)
     assert goals.keys() == {"textcraft_3", "babyai_1"} and goals["textcraft_3"].startswith("craft ")
+
+
+def test_goals_are_those_of_a_runs_options(tmp_path):
+    """By default the environment has other tasks of these ids, or none."""
+    (tmp_path / "tasks.jsonl").write_text('{"goal": "Mend it."}\n')
+    options = {"tasks": str(tmp_path / "tasks.jsonl")}
+    config = {"envs": {"harness": {"options": options}}, "rollout": {}, "model": {}}
+    (tmp_path / "run" / "episodes").mkdir(parents=True)
+    (tmp_path / "run" / "config.yaml").write_text(json.dumps(config))
+    (tmp_path / "result.json").write_text(json.dumps({"plan": {"rules": {"options": {"harness": options}}}}))
+    for place in (tmp_path / "run", tmp_path / "run" / "episodes", tmp_path):
+        assert goals(["harness_0", "harness_1", "counter_x"], place) == {"harness_0": "Mend it."}
+    assert goals(["harness_0"], tmp_path / "elsewhere") == {}
 
 
 def post(viewer, body, query="file=step000000&row=1", **headers):

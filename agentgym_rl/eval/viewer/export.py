@@ -48,7 +48,7 @@ def export(store: EpisodeStore, out: Path, pictures: bool = True, progress: Prog
     write_text(out / "viewer.js", script())
     listed = listing(store)
     write_text(out / "data" / "index.js", _packed(listed))
-    write_text(out / "data" / "goals.js", _packed(goals(listed["values"]["item_id"])))
+    write_text(out / "data" / "goals.js", _packed(goals(listed["values"]["item_id"], store.place)))
     table = store.table
     for chunk, start in enumerate(range(0, len(table), CHUNK)):
         if progress:

@@ -106,9 +106,7 @@ class Handler(BaseHTTPRequestHandler):
             case "api/index":
                 self._index(store)
             case "api/goals":
-                with self.server.lock:
-                    answer = goals(parse_qs(address.query).get("task", ()))
-                self._send(HTTPStatus.OK, "application/json", encode(answer))
+                self._goals(store, parse_qs(address.query).get("task", []))
             case "api/search":
                 self._search(store, parse_qs(address.query).get("text", [""])[0])
             case "api/episode":
@@ -160,6 +158,14 @@ class Handler(BaseHTTPRequestHandler):
         except (OSError, ValueError) as error:  # the run was moved, or another version writes it
             return self._send(HTTPStatus.INTERNAL_SERVER_ERROR, "text/plain", str(error))
         self._send(HTTPStatus.OK, "application/json", encode(index))
+
+    def _goals(self, store: EpisodeStore, tasks: list[str]) -> None:
+        try:
+            with self.server.lock:
+                answer = goals(tasks, store.place)
+        except ValueError as error:
+            return self._send(HTTPStatus.INTERNAL_SERVER_ERROR, "text/plain", str(error))
+        self._send(HTTPStatus.OK, "application/json", encode(answer))
 
     def _search(self, store: EpisodeStore, text: str) -> None:
         """The first search reads all episodes, which takes a while; other requests are answered meanwhile."""
