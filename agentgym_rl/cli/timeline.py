@@ -35,5 +35,9 @@ def command(
     run = place.resolve()
     beside = run.with_name(f"{run.name}.timeline")
     for name, file in files.items():
-        page = timeline.write(out or beside / f"{name}.html", name, read(file))
+        episodes = read(file)
+        if len(files) > 1 and not any(episode.began for episode in episodes):
+            typer.echo(f"left out: {name}, none of whose {len(episodes)} episodes has a start time")
+            continue
+        page = timeline.write(out or beside / f"{name}.html", name, episodes)
         typer.echo(f"{page}\n{page.with_suffix('.json')}")

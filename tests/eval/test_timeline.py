@@ -150,6 +150,17 @@ def test_a_stored_run_is_drawn_afterwards(tmp_path):
     assert [file.name for file in sorted((tmp_path / "o").iterdir())] == ["a.html", "a.json"]
 
 
+def test_a_step_in_which_all_failed_does_not_end_the_others(tmp_path):
+    from agentgym_rl.data import episode_store
+
+    for number, began in enumerate((1.7e9, 0.0, 1.7e9)):
+        path = tmp_path / "demo" / "episodes" / f"step00000{number}.parquet"
+        episode_store.write(path, [episode(began=began, turns=[turn(0.6)])])
+    result = timeline(tmp_path / "demo")
+    assert result.exit_code == 0 and "left out: step000001, none of whose 1 episodes" in result.output
+    assert len([*(tmp_path / "demo.timeline").glob("*.html")]) == 2
+
+
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
