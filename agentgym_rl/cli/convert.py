@@ -19,6 +19,10 @@ class Format(StrEnum):
     preference = "preference"
 
 
+LEARNED = (Format.verl, Format.trl, Format.preference)
+"""What is learned from, so that a trajectory needs a response; that of an API which refused at once has none."""
+
+
 def command(
     source: Annotated[
         str,
@@ -53,6 +57,9 @@ def command(
         raise ValueError(f"--env {env}: there is no such environment; there are {', '.join(available())}")
     records = read(source, env)
     kept = keep(records, successes=successes, per_task=per_task)
+    if to in LEARNED and (silent := [record for record in kept if True not in record.trajectory.loss]):
+        kept = [record for record in kept if True in record.trajectory.loss]
+        typer.echo(f"left out: {len(silent)} without a response to train on, such as {silent[0].trajectory.item_id}")
     if not kept:
         raise ValueError(f"{source}: none of {len(records)} trajectories is kept")
     FORMATS[to](out, kept)

@@ -47,7 +47,8 @@ def read(source: str | Path, env: str | None = None) -> list[Record]:
             try:
                 records += _records(entry, env)
             except (AttributeError, KeyError, TypeError, ValueError) as error:
-                raise ValueError(f"{file}, entry {number}: {error or type(error).__name__}") from error
+                fault = f"has no key {error}" if isinstance(error, KeyError) else error or type(error).__name__
+                raise ValueError(f"{file}, entry {number}: {fault}") from error
     return records
 
 

@@ -9,7 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyarrow.parquet import read_table
 from sweep import swept
+from typer.testing import CliRunner
 
+from agentgym_rl.cli import app
 from agentgym_rl.data import agenttraj
 from agentgym_rl.data.convert import FORMATS, Record, keep, read
 from agentgym_rl.data.files import rows, write_parquet
@@ -138,6 +140,17 @@ def test_a_runs_episodes_become_trajectories(tmp_path):
     assert [(record.reward, record.success) for record in records] == [(1.0, True), (0.0, False)]
     assert records[0].trajectory.loss == (None, None, True)
     assert [record.reward for record in keep(records, successes=True)] == [1.0]
+
+
+def test_an_episode_without_a_response_does_not_end_a_conversion_for_training(tmp_path):
+    """An API refused its first request; with its outcome it counts, but there is nothing to learn from it."""
+    refused = {**episode(0.0, "textcraft_2", "refused"), "messages": [{"role": "user", "content": "o"}], "turns": []}
+    path = put(tmp_path / "a.json", [episode(1.0), refused])
+    for form, kept in (("verl.parquet", 1), ("inference.jsonl", 2)):
+        words = ["convert", str(path), str(tmp_path / form), "--to", form.partition(".")[0]]
+        result = CliRunner().invoke(app, words, env={"COLUMNS": "200"})
+        assert result.exit_code == 0 and f"{kept} of 2 trajectories" in result.stdout
+        assert ("left out: 1 without a response to train on, such as textcraft_2" in result.stdout) == (kept == 1)
 
 
 def test_a_bad_entry_is_named(tmp_path):
