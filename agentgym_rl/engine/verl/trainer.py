@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import os
 from functools import partial
 from typing import Any
 
@@ -16,14 +15,13 @@ from verl.trainer.ppo.v1.trainer_base import PPOTrainer
 
 from agentgym_rl.engine.verl.buffer import EpisodeBuffer
 from agentgym_rl.engine.verl.learner import Learner
+from agentgym_rl.engine.verl.ports import meeting_ports
 from agentgym_rl.engine.verl.sampler import Sampler
 from agentgym_rl.engine.verl.settings import Settings
 from agentgym_rl.engine.verl.weights import Servers, Weights
 from agentgym_rl.engine.verl.worker import AgentWorker, CriticWorker
 
-# The workers meet on a port that verl finds free long before they listen on it. Of the ports that the system lends to
-# every new connection (32768 and above) another process may have taken it meanwhile.
-trainer_base.RayWorkerGroup = partial(RayWorkerGroup, master_port_range=[20_000 + os.getpid() % 10_000, 32_768])
+trainer_base.RayWorkerGroup = partial(RayWorkerGroup, master_port_range=meeting_ports())
 
 FULL_COLLECTION = 1_000
 """Python's third threshold, 10 by default: how seldom all objects are searched for cycles. The episodes of a large step

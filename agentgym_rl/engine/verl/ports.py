@@ -1,0 +1,22 @@
+"""The port on which the workers of a run meet."""
+
+from __future__ import annotations
+
+import os
+
+FIRST, END = 20_000, 32_768
+"""From there on the system lends ports to every new connection."""
+STARTS, APART = 12_000, 7_309
+"""Ports at which processes begin, and how far two of consecutive ids are from each other: by the golden section, so
+that others of close ids are far from both."""
+
+
+def meeting_ports(process: int | None = None) -> list[int]:
+    """The range in which verl takes the first free port, long before the workers listen on it.
+
+    Two runs that start at the same time would take the same port, so each process begins elsewhere.
+
+    Args:
+        process: its id; that of this one without it.
+    """
+    return [FIRST + (os.getpid() if process is None else process) * APART % STARTS, END]
