@@ -101,7 +101,7 @@ train experiment=smoke actor_rollout_ref.rollout.n=8    | is AgentGym-RL's; here
 train experiment=smoke +seed=1                          | An item is already at 'seed'. Either remove + prefix
 train experiment=smoke seed=-1                          | seed must be at least 0, got -1
 train experiment=smoke engine=tpu                       | engine/tpu is unknown (did you mean gpu?); choose cpu
-train experiment=smoke engine.ray_address=nowhere       | ray_address=nowhere is no address; give HOST:PORT
+train experiment=smoke engine.ray_address=nowhere       | ray_address=nowhere is no address of a cluster; give HOST:PORT
 train experiment=smoke engine.device=tpu                | engine.device='tpu' is unknown (did you mean cpu?)
 train experiment=smoke curriculum=hard                  | curriculum/hard is unknown; choose fixed, growing
 train experiment=smoke mixture=best                     | mixture/best is unknown; choose dynamic, fixed

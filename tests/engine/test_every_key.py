@@ -397,7 +397,7 @@ KEYS: dict[str, Entry] = {
     "engine.attention": ("flash_attention_2", verl, "engine=gpu"),
     "engine.dtype": ("bfloat16", verl),
     "engine.env": ("{NCCL_DEBUG: INFO}", process),
-    "engine.ray_address": ("ray://x", reads(session)),
+    "engine.ray_address": ("head:6379", reads(session)),
     "engine.start_seconds": (3, reads(session)),
     "engine.offload": (True, verl, "engine=gpu"),
     "engine.seeded": ("false", evaluated),

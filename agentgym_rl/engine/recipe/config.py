@@ -7,6 +7,7 @@ another value of it.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -333,8 +334,11 @@ class EngineConfig:
         for key in ("kv_cache_gib", "start_seconds", "memory_fraction", "gpu_gib"):
             if (value := getattr(self, key)) is not None and not value > 0:
                 raise ValueError(f"{key} must be greater than 0, got {value}")
-        if self.ray_address is not None and self.ray_address != "auto" and ":" not in self.ray_address:
-            raise ValueError(f"ray_address={self.ray_address} is no address; give HOST:PORT, ray://HOST:PORT or auto")
+        if self.ray_address not in (None, "auto") and not re.fullmatch(r"[^/]+:\d+", self.ray_address):
+            raise ValueError(
+                f"ray_address={self.ray_address} is no address of a cluster; give HOST:PORT of its head node, 6379 by "
+                "default, or auto on one of its nodes; a client of Ray (ray://) cannot train"
+            )
         if self.device is Device.CPU and self.micro_tokens is None:
             raise ValueError("micro_tokens=null is chosen on GPUs only; give a number, e.g. 4096")
         if self.stragglers is not Stragglers.WAIT and self.max_staleness < self.ahead:
