@@ -85,7 +85,7 @@ class Step:
         self.buffer, self.rewards = Buffer(), rewards
         verl = SimpleNamespace(
             replay_buffer=self.buffer, global_steps=1, parameter_sync_step=syncs, on_step_begin=nothing,
-            on_sample_begin=nothing, on_sample_end=nothing, _compute_metrics=nothing,
+            on_sample_begin=nothing, on_sample_end=nothing, _compute_metrics=nothing, timing_raw={},
         )  # fmt: skip
         settings = SimpleNamespace(
             begin_step=nothing, fewest_samples=2, temperature=1.0,

@@ -39,7 +39,7 @@ def sampler(ahead):
     def sample():
         raise Sampled
 
-    verl = SimpleNamespace(parameter_sync_step=1, on_step_begin=lambda: None, on_sample_begin=sample)
+    verl = SimpleNamespace(parameter_sync_step=1, on_step_begin=lambda: None, on_sample_begin=sample, timing_raw={})
     weights = SimpleNamespace(ensure_synced=lambda step: None)
     made = Sampler(verl, Settings(defaults()), weights, SimpleNamespace(begin_step=lambda: None), ahead)
     made.submit = lambda rows, due: sent.append((rows, due))

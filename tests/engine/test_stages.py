@@ -45,6 +45,7 @@ from agentgym_rl.engine.run.texts import open_writer, texts_of
 from agentgym_rl.envs import Task
 from agentgym_rl.envs.core import EnvUnavailable
 from agentgym_rl.envs.splits import fingerprint
+from agentgym_rl.eval.units import UNITS
 from agentgym_rl.rollout.playbook import Op, Operation, Playbook
 from agentgym_rl.rollout.policies.api import BudgetSpent
 from agentgym_rl.rollout.supervised import Example
@@ -378,6 +379,8 @@ def test_rounds_restart_from_the_base_and_learn_from_their_own_successes(run):
     assert explored[0]["agentevol/counter/new_tasks"] == first
     assert all(row["env/counter/share"] == 1.0 for row in explored)
     assert all(row["rollout/gradient_groups"] == 0 for row in explored), "a task's episodes all end the same way"
+    assert all(row["timing_s/step"] > row["timing_s/gen"] > 0 for row in explored), "where a unit's time went"
+    assert all(row["timing_s/step"] > 0 for row in rows if UNITS in row)
 
 
 def test_groups_have_a_gradient_where_their_rewards_differ():

@@ -10,6 +10,8 @@ from itertools import groupby
 from operator import attrgetter
 from typing import Any
 
+from verl.utils.debug import marked_timer
+
 from agentgym_rl.algorithms.base import Algorithm, Keep, Metrics, Needs, Plan, Request, Rollout, Weights
 from agentgym_rl.algorithms.losses.base import Loss
 from agentgym_rl.algorithms.losses.cross_entropy import CrossEntropy
@@ -65,12 +67,12 @@ class EngineRun:
     """Episodes of the panels that were rolled out last."""
     metrics: Metrics = field(default_factory=dict)
     """Metrics of the present unit beside those that the algorithm returns."""
-    rollout_s: float = 0.0
-    """Seconds that the rollouts of the present unit took."""
     _doubted: bool = False
     """It was said that vLLM's probabilities differ from those that learn."""
     _calls: int = 0
     """Rollouts of the present unit that are not resumable."""
+    _begun: float = 0.0
+    """When the present unit began, by the monotonic clock."""
 
     def __post_init__(self) -> None:
         self.config = self.resolved.config
@@ -91,7 +93,8 @@ class EngineRun:
         self.stage, self.steps = stage, steps
         self.trainer.learner.optimizer = self.resolved.optimizer(stage)
         self.trainer.global_steps = self.state.global_step = self.state.global_step + 1
-        self.episodes, self.metrics, self.rollout_s, self._calls = [], {}, 0.0, 0
+        self.episodes, self.metrics, self._calls = [], {}, 0
+        self.trainer.timing_raw, self._begun = {}, time.monotonic()
         self.texts.begin(self.folder.texts(self.step), f"{self.seed}:{self.step}")
         self.resumable = Resumable(
             file=self.folder.journal(self.step), sampler=self.trainer.sampler, say=self.say, stop=self.stop,
@@ -99,8 +102,10 @@ class EngineRun:
         )  # fmt: skip
 
     def end_unit(self) -> None:
-        """Close the unit's journals; the episodes are those of the unit."""
+        """Close the unit's journals; the episodes are those of the unit, and its seconds are logged by phase."""
         self.metrics |= self.texts.end()
+        seconds = {"step": time.monotonic() - self._begun, **self.trainer.timing_raw}
+        self.metrics |= {f"timing_s/{phase}": spent for phase, spent in seconds.items()}
         self.state.written = self.texts.usage.to_dict()
         self.episodes += [rollout.episode for rollout in self.journal()]
         self.resumable.close()
@@ -173,14 +178,12 @@ class EngineRun:
         if not self._doubted and (warning := doubt(sampler.step_metrics)) is not None:
             self.say(warning)
             self._doubted = True
-        self.rollout_s += self.trainer.timing_raw["gen"]
         self.episodes += sampler.step_episodes
         self._observe(sampler.step_episodes)
 
     def rollouts(self, requests: Sequence[Request], label: str, *, resumable: bool = False) -> list[Rollout]:
-        begun = time.monotonic()
         progress = partial(self.progress, label)
-        try:
+        with marked_timer("gen", self.trainer.timing_raw):
             if resumable:
                 return self.resumable.rollouts(requests, label, progress)
             self._calls += 1
@@ -189,8 +192,6 @@ class EngineRun:
             rollouts.sort(key=lambda rollout: (rollout.episode.tags["index"], rollout.key))
             self.episodes += [rollout.episode for rollout in rollouts]
             return rollouts
-        finally:
-            self.rollout_s += time.monotonic() - begun
 
     def encode(self, messages: Sequence[Message], task: Task) -> Rollout:
         return self.encoder.conversation(messages, task)

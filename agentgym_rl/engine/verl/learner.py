@@ -91,7 +91,7 @@ class Learner:
             rows = self._with_tokens(rows)
         passes = [f"{seed}:{epoch}" for epoch in range(first_epoch, first_epoch + epochs)]
         self.weights.sleep()
-        name = "update_policy" if model == POLICY else "update_models"
+        name = "update_actor" if model == POLICY else "update_models"
         with marked_timer(name, self.verl.timing_raw), self.weights.using(model, learn=True):
             return self._learn_tokens(rows, loss, lr, mini_batch, passes, updates, progress)
 
@@ -103,11 +103,11 @@ class Learner:
             return []
         if name in {*fields.FIELDS, *streams_of(rows)}:
             raise ValueError(f"scores cannot be the stream {name!r}, which has a meaning or is there already")
-        if not isinstance(rows[0].segment, str):
-            self.weights.sleep()
-            return self.scorer.of_tokens(rows, by, name, entropy=entropy)
-        batch = self._taken({str(row.segment) for row in rows}, "scored before they are learned from and")
         with marked_timer("score", self.verl.timing_raw):
+            if not isinstance(rows[0].segment, str):
+                self.weights.sleep()
+                return self.scorer.of_tokens(rows, by, name, entropy=entropy)
+            batch = self._taken({str(row.segment) for row in rows}, "scored before they are learned from and")
             return self.scorer.of_batch(batch, rows, by, name, entropy=entropy, read=read)
 
     def _estimates(self, row: Row) -> bool:

@@ -151,7 +151,7 @@ class Sampler:
         verl = self.verl
         self._rows, self._number, self._redraws, self._left_out = rows, number, 0, Counter()
         self._keep, self._refills = keep, refills
-        verl.timing_raw, self.step_episodes = {}, []
+        self.step_episodes = []
         self.learner.begin_step()
         self.settings.begin_step(number, verl.global_steps)
         self.weights.ensure_synced(verl.global_steps - 1)
