@@ -15,7 +15,6 @@ from agentgym_rl import cli
 from agentgym_rl.cli import app
 from agentgym_rl.data import agenttraj
 from agentgym_rl.envs.core import EnvUnavailable, Observation, Step
-from agentgym_rl.rollout.expand import Summary
 
 pytestmark = pytest.mark.usefixtures("toys")
 
@@ -216,16 +215,6 @@ def test_collect_without_a_trajectory_fails(tmp_path):
     result = run("collect", "plain", "--out", tmp_path / "a.json")
     assert result.exit_code == 2
     assert "none of 40 episodes is kept: 0 solved (40 no solution); plain has no oracle" in result.output
-
-
-def test_expand_without_a_rewording_fails(tmp_path, monkeypatch):
-    async def none_kept(*arguments, **options):
-        return Summary(2, 0, {"not reworded": 2}, 0)
-
-    monkeypatch.setattr("agentgym_rl.rollout.expand.expand", none_kept)
-    result = run("expand", "counter", "--out", tmp_path / "a.json", "--model", "openai:m@http://127.0.0.1:9/v1")
-    assert result.exit_code == 2 and "2 not kept: not reworded" in result.stdout
-    assert "no rewording is kept" in result.stderr
 
 
 def test_collect_interrupted_says_how_to_go_on(tmp_path, monkeypatch):

@@ -45,5 +45,3 @@ def command(
         typer.echo(f"  {summary.failed} tasks failed in the environment or the model's server")
     for reason, number in sorted(summary.rejected.items()):
         typer.echo(f"  {number} not kept: {reason}")
-    if not summary.kept:
-        raise ValueError(f"{out} is empty: no rewording is kept; try another model or more --variants")

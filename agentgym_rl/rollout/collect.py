@@ -119,6 +119,8 @@ async def collect(
             "action_format": settings.action_format,
             "options": dict(options or {}),
             "policy": policy.name,
+            "temperature": policy.temperature,
+            "max_new_tokens": settings.max_new_tokens,
             "seed": seed,
             "samples": samples,
             "max_turns": turn_limit(session, settings),

@@ -23,6 +23,7 @@ from agentgym_rl.data.panels import digest, sample
 from agentgym_rl.envs import Task, TextEnv, make
 from agentgym_rl.envs.core import Message
 from agentgym_rl.envs.hosts import LocalHost
+from agentgym_rl.rollout.collect import NothingKept
 from agentgym_rl.rollout.conversation import NoResponse
 from agentgym_rl.rollout.journal import Entry, Journal
 from agentgym_rl.rollout.policies import Oracle
@@ -77,6 +78,7 @@ async def expand(
 
     Raises:
         ValueError: an argument is out of range, or the journal beside ``out`` belongs to other settings.
+        NothingKept: no rewording is kept; the message says why.
         EnvUnavailable: too few tasks count (``min_counted``), or ``PATIENCE`` in a row failed; what has finished stays
             in the journal, and the same call runs the others again.
     """
@@ -95,6 +97,7 @@ async def expand(
         "style": settings.style,
         "options": dict(options or {}),
         "policy": model.name,
+        "temperature": model.temperature,
         "seed": seed,
         "variants": variants,
         "panel": digest(session, tasks),
@@ -114,9 +117,13 @@ async def expand(
         failed = failures(entries, min_counted, journal)
         counted = [entry.facts for entry in entries if entry.counts]
         trajectories = [agenttraj.decode(line) for facts in counted for line in facts["kept"]]
-        agenttraj.write(out, trajectories)
+        rejected = Counter(reason for facts in counted for reason in facts["rejected"])
+        if trajectories:
+            agenttraj.write(out, trajectories)
         journal.delete()
-    rejected = Counter(reason for facts in counted for reason in facts["rejected"])
+    if not trajectories:
+        reasons = ", ".join(f"{number} {reason}" for reason, number in rejected.most_common()) or "no task counts"
+        raise NothingKept(f"{out} is not written, no rewording of {len(tasks)} tasks is kept: {reasons}")
     return Summary(len(tasks) * variants, len(trajectories), dict(rejected), len(failed))
 
 

@@ -80,16 +80,18 @@ def store(folder: Path, name: str, episodes: Sequence[Episode], write_shards: Wr
         name: of the step's files, without shard and ending.
         episodes: all of the step, as the training queue carried them.
         write_shards: given ``<folder>/<name>`` and the episodes' keys; process ``i`` writes
-            ``<folder>/<name>.<i>.parquet`` (:func:`shard`). None where no process holds any.
+            ``<folder>/<name>.<i>.parquet`` (:func:`shard`), and the caller the number after the last, so that rows
+            that are read already stay where they are. None where no process holds any.
     """
     for path in shards(folder / f"{name}.parquet"):
         path.unlink()
     keys = [key_of(episode) for episode in episodes]
     asked = {key: episode.advantages for key, episode in zip(keys, episodes, strict=True)}
-    written = set() if write_shards is None else {key for keys in write_shards(folder / name, asked) for key in keys}
+    by_process = [] if write_shards is None else [set(keys) for keys in write_shards(folder / name, asked)]
+    written = set().union(*by_process)
     rest = [episode for key, episode in zip(keys, episodes, strict=True) if key not in written]
     if rest or not written:
-        episode_store.write(folder / f"{name}.parquet", rest)
+        episode_store.write(shard(folder / name, len(by_process)) if written else folder / f"{name}.parquet", rest)
 
 
 def shard(path: Path, number: int) -> Path:

@@ -12,7 +12,7 @@ from agentgym_rl.envs.actions import Action, ActionFormat, parse_react
 from agentgym_rl.envs.core import EnvUnavailable
 from agentgym_rl.envs.formats import reader
 from agentgym_rl.rollout.collect import NothingKept, collect
-from agentgym_rl.rollout.policies import Random
+from agentgym_rl.rollout.policies import Oracle, Random
 from agentgym_rl.rollout.policies.scripted import NoActions
 from agentgym_rl.rollout.settings import RolloutSettings
 
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.usefixtures("toys")
 
 
 def run(out, env="counter", split="test", **arguments):
-    rules = {key: arguments.pop(key) for key in ("style", "max_turns") if key in arguments}
+    rules = {key: arguments.pop(key) for key in ("style", "max_turns", "max_new_tokens") if key in arguments}
     return asyncio.run(collect(env, split, out, settings=RolloutSettings(**rules), **arguments))
 
 
@@ -154,6 +154,12 @@ def test_a_journal_of_other_settings_is_refused(tmp_path, monkeypatch):
         run(out, policy=Random(4), seed=4)
     with pytest.raises(ValueError, match="another panel"):
         run(out, n=3)
+    with pytest.raises(ValueError, match="another max_new_tokens"):
+        run(out, max_new_tokens=7)
+    policy = Oracle()
+    policy.temperature = 0.5
+    with pytest.raises(ValueError, match="another temperature"):
+        run(out, policy=policy)
     assert run(out, keep="all").kept == 10
 
 

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from agentgym_rl.data import agenttraj
 from agentgym_rl.envs.core import EnvUnavailable
+from agentgym_rl.rollout.collect import NothingKept
 from agentgym_rl.rollout.expand import essential, expand, fault, stated
 from agentgym_rl.rollout.policies.api import ChatModel
 
@@ -46,6 +47,12 @@ def test_what_does_not_hold_is_not_kept(tmp_path):
     assert summary.rejected == {
         "not reworded": 1, "loses a name, number or quotation": 1, "not one line": 1, "said before": 1,
     }  # fmt: skip
+
+
+def test_an_expansion_without_a_rewording_is_an_error_and_no_file(tmp_path):
+    with pytest.raises(NothingKept, match=r"a\.json is not written, no rewording of 2 tasks is kept: 2 not reworded"):
+        run(tmp_path / "a.json", [lambda line: line] * 2, n=2)
+    assert not [*tmp_path.iterdir()]
 
 
 def test_an_expansion_goes_on_where_it_stopped(tmp_path):

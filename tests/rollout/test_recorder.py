@@ -44,10 +44,12 @@ def test_a_step_is_stored_by_all_processes_and_the_caller(tmp_path):
 
     store(tmp_path, "step000001", [*carried, lost, failed], write_shards)
     assert sorted(path.name for path in tmp_path.iterdir()) == [
-        "step000001.0.parquet", "step000001.1.parquet", "step000001.parquet",
+        "step000001.0.parquet", "step000001.1.parquet", "step000001.2.parquet",
     ]  # fmt: skip
+    read_first = episode_store.read(tmp_path / "step000001.0.parquet")
     stored = episode_store.read(tmp_path / "step000001.parquet")
     assert sorted(stored, key=key_of) == sorted([*full[:4], lost, failed], key=key_of)
+    assert stored[: len(read_first)] == read_first, "who read while the step was written finds them in their places"
     assert len(EpisodeStore(tmp_path).query()) == 6
 
     store(tmp_path, "step000002", [later], write_shards)

@@ -198,7 +198,13 @@ def refused(says: str, key: str) -> str | None:
 _REFUSED = re.compile(
     r"Value '(.*)' (?:of type '\w+' could not be converted to|is not a valid) (\w+)(?: \(type \w+\))?"
 )
-_MEANT = {"Integer": "a whole number", "Float": "a number", "bool": "true or false", "Boolean": "true or false"}
+_MEANT = {
+    "Integer": "a whole number",
+    "Float": "a number",
+    "bool": "true or false",
+    "Boolean": "true or false",
+    "Path": "a path",
+}
 _NO_LIST = re.compile(r"Invalid value assigned: \w+ is not a ListConfig, list or tuple\.?")
 _NO_CHOICE = re.compile(r"Invalid value '(.*)', expected one of \[(.*)\]")
 _BLOCK = re.compile(r"Invalid type assigned: \w+ is not a subclass|Cannot assign \w+ to Dict|Cannot merge DictConfig")

@@ -52,6 +52,8 @@ class Policy(ABC):
     """Counted up while a language model generates; None for a policy without one."""
     backend: str | None = None
     """What generates a local model's tokens: vllm or transformers."""
+    temperature: float | None = None
+    """At which a language model samples; None for a policy without one."""
     prompts: Mapping[str, str] = MappingProxyType({})
     """What its model reads before the first observation, by environment; one without a model reads nothing."""
 
