@@ -94,6 +94,7 @@ def test_it_runs_in_a_notebook():
         ({"min_counted": 95}, "min_counted=95 is no share"),
         ({"options": {"counter": {"speed": 1}}}, "counter has no option 'speed'"),
         ({"samples": 0}, "samples is 0"),
+        ({"out": 5}, "out=5 is not a path"),
     ],
 )
 def test_mistakes_are_told(arguments, says):
