@@ -69,6 +69,7 @@ class ChatModel(Policy):
     """
 
     usage: Usage
+    temperature: float
 
     def __init__(
         self,

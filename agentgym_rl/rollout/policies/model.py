@@ -71,6 +71,7 @@ class ModelPolicy(Policy):
     """
 
     usage: Usage
+    temperature: float
 
     def __init__(
         self,
