@@ -131,6 +131,7 @@ def test_each_phase_sleeps_before_weights_change_and_wakes_before_episodes(phase
     roles[0].rollouts([{}], validate=False)
     woken = [] if phase == "rollouts" else ["wake"]
     assert machine.said == [*expected, *woken, "rollout"]
+    assert roles[0].verl.timing_raw["gen"] > 0, "the unit tells how long it took"
 
 
 @pytest.mark.parametrize("kind", [Servers, PausedServers])

@@ -98,6 +98,8 @@ class ScriptedTrainer:
 
     def rollouts(self, rows, *, validate, progress=None, take=None, chunk=None):
         self.played.append([row["item_id"] for row in rows])
+        if not validate:
+            self.timing_raw["gen"] = self.timing_raw.get("gen", 0.0) + 1e-6
         self.streams += [row.get("stream") for row in rows]
         self.parts |= {row["data_source"]: (row["part_of"], row["options"]) for row in rows if "options" in row}
         self.prefaces.append((validate, {row.get("preface", "") for row in rows}))
@@ -141,7 +143,7 @@ class ScriptedTrainer:
         return {"supervised/updates": updates, "supervised/loss": 1.0}, updates
 
     def batches(self, number, steps, rows, *_):
-        self.step_metrics, self.timing_raw = {}, {"gen": 1.0}
+        self.step_metrics = {}
         rollouts = self.rollouts([row for row in rows(number, 0) for _ in range(2)], validate=False)
         self.step_episodes = [rollout.episode for rollout in rollouts]
         yield [

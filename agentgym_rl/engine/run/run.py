@@ -10,8 +10,6 @@ from itertools import groupby
 from operator import attrgetter
 from typing import Any
 
-from verl.utils.debug import marked_timer
-
 from agentgym_rl.algorithms.base import Algorithm, Keep, Metrics, Needs, Plan, Request, Rollout, Weights
 from agentgym_rl.algorithms.losses.base import Loss
 from agentgym_rl.algorithms.losses.cross_entropy import CrossEntropy
@@ -183,15 +181,14 @@ class EngineRun:
 
     def rollouts(self, requests: Sequence[Request], label: str, *, resumable: bool = False) -> list[Rollout]:
         progress = partial(self.progress, label)
-        with marked_timer("gen", self.trainer.timing_raw):
-            if resumable:
-                return self.resumable.rollouts(requests, label, progress)
-            self._calls += 1
-            rows = self._rows(requests, f"{self.step}:{self._calls}")
-            rollouts = self.trainer.sampler.rollouts(rows, validate=False, progress=progress)
-            rollouts.sort(key=lambda rollout: (rollout.episode.tags["index"], rollout.key))
-            self.episodes += [rollout.episode for rollout in rollouts]
-            return rollouts
+        if resumable:
+            return self.resumable.rollouts(requests, label, progress)
+        self._calls += 1
+        rows = self._rows(requests, f"{self.step}:{self._calls}")
+        rollouts = self.trainer.sampler.rollouts(rows, validate=False, progress=progress)
+        rollouts.sort(key=lambda rollout: (rollout.episode.tags["index"], rollout.key))
+        self.episodes += [rollout.episode for rollout in rollouts]
+        return rollouts
 
     def encode(self, messages: Sequence[Message], task: Task) -> Rollout:
         return self.encoder.conversation(messages, task)

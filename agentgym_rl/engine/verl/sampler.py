@@ -86,7 +86,7 @@ class Sampler:
         buffer = self.verl.replay_buffer
         rollouts: list[Rollout] = []
         done = 0
-        with buffer.exploring():
+        with buffer.exploring(), marked_timer("gen", {} if validate else self.verl.timing_raw):
             while done < len(rows):
                 if progress is not None:
                     buffer.progress = partial(_shifted, progress, done, len(rows))
