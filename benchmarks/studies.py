@@ -30,7 +30,7 @@ class Measure:
     metric: str
     shown: Callable[[float], float] = float
     """The number that the page shows, of that mean."""
-    steps: slice = slice(None)
+    steps: slice = field(default_factory=lambda: slice(None))
     """Those of the mean, among the steps that log it."""
 
 
@@ -375,6 +375,11 @@ STARTS = Study(
     watched=("validation", "maze-far"),
     curves={"starts": ["grpo", "exit", "reverse"]},
     equal="starts_equal",
+    measures={
+        "groups with a gradient, %": Measure("diagnostics/gradient_share", percent),
+        "of those that begin later, %": Measure("restarts/gradient_share", percent),
+        "turns before these": Measure("restarts/prefix_turns"),
+    },
 )
 
 # settings that follow the agent
