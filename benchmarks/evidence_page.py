@@ -267,7 +267,7 @@ def page(path: Path, text: str, by_study: Mapping[str, Rows]) -> str:
 
 
 def with_table(text: str, name: str, table: str, where: Path) -> str:
-    """A page's text with a table in its block.
+    """A page's text with a table in its block, without blanks beside its bars.
 
     Raises:
         ValueError: it has no such block.
@@ -275,7 +275,8 @@ def with_table(text: str, name: str, table: str, where: Path) -> str:
     block = re.compile(rf"(<!-- table {name} -->\n).*?(<!-- end -->)", re.DOTALL)
     if not block.search(text):
         raise ValueError(f"{where} has no block '<!-- table {name} -->'")
-    return block.sub(lambda match: f"{match[1]}{table}\n{match[2]}", text)
+    tight = re.sub(r"^\|.*", lambda line: re.sub(r" *\| *", "|", line[0]), table, flags=re.MULTILINE)
+    return block.sub(lambda match: f"{match[1]}{tight}\n{match[2]}", text)
 
 
 def pictures(study: Study, rows: Rows) -> None:

@@ -189,4 +189,4 @@ def test_the_page_shows_what_was_reproduced_beside_it(commands, tmp_path, monkey
     monkeypatch.setattr(pages, "KEPT", tmp_path / "kept")
     reproduction.reproduce(NAME, "seed=0,1")
     pages.keep([tmp_path / "reproductions" / NAME / "result.json"])
-    assert "| 86.7; ours 62.5 [0, 100], seeds 0, 1 |" in pages.page(pages.PAGE.read_text(), pages.kept())
+    assert "|86.7; ours 62.5 [0, 100], seeds 0, 1|" in pages.page(pages.PAGE.read_text(), pages.kept())
