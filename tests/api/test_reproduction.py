@@ -140,7 +140,7 @@ def test_the_page_shows_the_published_checkpoint():
         return {"env": "textcraft", "weights": weights, "ours": ours, "interval": [80.0, 99.0], "by_seed": {"0": ours}}
 
     published = {TEXTCRAFT: {"lines": [line("global_step_150", 90.0), line("last", 95.0)]}}
-    assert "| 91; ours 90.0 [80, 99], seeds 0 |" in pages.page(pages.PAGE.read_text(), published)
+    assert "|91; ours 90.0 [80, 99], seeds 0|" in pages.page(pages.PAGE.read_text(), published)
 
 
 def test_what_is_missing_here_is_named_in_one_line():
