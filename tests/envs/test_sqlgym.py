@@ -238,8 +238,11 @@ def test_explore_shows_results_before_one_counts() -> None:
     _, steps = play(env, INDEX, answer, "SELECT x", answer)
     assert [(step.reward, step.terminated) for step in steps] == [(0.0, False), (0.0, False), (1.0, True)]
     assert [step.info["invalid"] for step in steps] == [False, True, False]
-    _, (step,) = play(env, INDEX, f"Submit  {answer}")
-    assert step.reward == 1.0
+    for start in ("Submit  ", "submit\n", "submit\t"):
+        _, (step,) = play(env, INDEX, f"{start}{answer}")
+        assert step.reward == 1.0
+    _, (step,) = play(env, INDEX, "submit")
+    assert (step.info["invalid"], step.terminated) == (True, True)
     _, (step,) = play(env, INDEX, "submit SELECT 1")
     assert (step.reward, step.terminated) == (0.0, True)
     with pytest.raises(ValueError, match="explore is -1"):

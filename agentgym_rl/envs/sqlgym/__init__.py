@@ -172,5 +172,5 @@ class SQLGym(BlockingEnv, Explorable):
 
 def _submitted(command: str) -> str | None:
     """The query behind ``submit``; None where a command does not begin so."""
-    word, _, rest = command.strip().partition(" ")
-    return rest if word.lower() == "submit" else None
+    word, *rest = command.split(maxsplit=1) or [""]
+    return "".join(rest) if word.lower() == "submit" else None
