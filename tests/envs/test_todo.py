@@ -392,6 +392,14 @@ def test_faulty_official_files_are_named(tmp_path: Path, name: str, text: str, m
         Todo(**paths)
 
 
+def test_an_official_task_without_a_subgoal_is_named(tmp_path: Path) -> None:
+    paths = official(tmp_path)
+    first, *others = Path(paths["official"]).read_text().splitlines()
+    Path(paths["official"]).write_text("\n".join([*others, json.dumps({**json.loads(first), "subgoals": []})]))
+    with pytest.raises(ValueError, match=r"todo\.jsonl:3 is no tool task of AgentGym"):
+        Todo(**paths)
+
+
 def test_official_files_go_together(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="give both"):
         Todo(official=official(tmp_path)["official"])

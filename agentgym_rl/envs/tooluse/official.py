@@ -25,7 +25,7 @@ def read_official(path: str | Path, check: Callable[[OfficialTask], object] = la
     """The tasks of a file, in order.
 
     Args:
-        check: raises KeyError, TypeError, ValueError or :class:`Refused` where a task is not one of the environment's.
+        check: raises LookupError, TypeError, ValueError or :class:`Refused` where a task is not the environment's.
 
     Raises:
         ValueError: there is no such file, it is empty, or a line is no task; the message names file and line.
@@ -39,7 +39,7 @@ def read_official(path: str | Path, check: Callable[[OfficialTask], object] = la
             more = data["additional_info"]
             task = OfficialTask(data["goal"], data["subgoals"], more["answer"], more.get("init_config") or {})
             check(task)
-        except (KeyError, TypeError, AttributeError, ValueError, Refused) as error:
+        except (LookupError, TypeError, AttributeError, ValueError, Refused) as error:
             raise ValueError(f"{path}:{number} is no tool task of AgentGym: {error!r}") from error
         tasks.append(task)
     if not tasks:
