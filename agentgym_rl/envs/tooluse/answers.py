@@ -8,8 +8,13 @@ from typing import Any
 
 from agentgym_rl.envs.tools import literal
 
-_NUMBER = re.compile(r"\$?\s*([-+]?\d[\d,]*\.?\d*(?:e[-+]?\d{1,3})?)\s*[^\d]{0,20}", re.IGNORECASE)
+_NUMBER = re.compile(
+    r"\$?\s*([-+]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d*)?(?:e[-+]?\d{1,3})?)\s*[^\d]{0,20}", re.IGNORECASE
+)
 """A number, with or without commas between thousands, a currency sign before it and a unit after it."""
+
+_MINUS = {0x2212: "-"}
+"""The sign of typesetters."""
 
 _WORDS = {"true": "yes", "false": "no"}
 
@@ -17,7 +22,8 @@ _WORDS = {"true": "yes", "false": "no"}
 def matches(expected: Any, given: Any, tolerance: float = 0.0) -> bool:
     """Whether an answer is the expected one.
 
-    * Numbers may differ by ``tolerance`` (absolute, in addition to rounding errors) and be text with a unit.
+    * Numbers may differ by ``tolerance`` (absolute; if the expected one is no whole number, in addition to rounding
+      errors) and be text with a unit.
     * Lists are compared as sets and may be text: JSON, Python or values with commas between them. A single value
       equals a list of it.
     * Text is compared without case, additional spaces, quotes around it and a full stop after it.
@@ -31,7 +37,8 @@ def matches(expected: Any, given: Any, tolerance: float = 0.0) -> bool:
         expected = "yes" if expected else "no"
     if isinstance(expected, (int, float)):
         number = _number(given)
-        return number is not None and math.isclose(expected, number, rel_tol=1e-9, abs_tol=tolerance + 1e-9)
+        relative = 1e-9 if isinstance(expected, float) else 0.0
+        return number is not None and math.isclose(expected, number, rel_tol=relative, abs_tol=tolerance + 1e-9)
     text = _plain(given)
     return _plain(expected) in (text, _WORDS.get(text))
 
@@ -69,12 +76,13 @@ def _lists(given: Any) -> list[list[Any]]:
 
 def _plain(value: Any) -> str:
     """A value as text; equal values have equal texts."""
-    if isinstance(value, (int, float)) and not isinstance(value, bool):
-        number = _float(value)
-        return f"{number:.9g}" if number is not None else str(number)
+    if isinstance(value, float):
+        return f"{value:.9g}" if value % 1 else str(int(value))
+    if isinstance(value, int) and _float(value) is None:
+        return hex(value)  # Python prints no decimal number of thousands of digits
     return _text(value)
 
 
 def _text(value: Any) -> str:
-    text = " ".join(unicodedata.normalize("NFKC", str(value)).casefold().split())
+    text = " ".join(unicodedata.normalize("NFKC", str(value)).translate(_MINUS).casefold().split())
     return text.strip("\"'`").removesuffix(".").strip("\"'` ")
