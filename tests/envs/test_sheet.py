@@ -166,6 +166,12 @@ def test_numbers_may_be_rounded(by: float, share: float) -> None:
     assert Judge(start, after, only="S")(now, None) == share
 
 
+def test_a_sheet_that_must_stay_as_it_is() -> None:
+    start, now = Book({"S": Grid.of([["a", 1.0]])}), Book({"S": Grid.of([["b", 1.0]])})
+    judge = Judge(start, start.copy(), only="S")
+    assert [judge(start, None), judge(now, None)] == [1.0, 0.0]
+
+
 CELLS: dict[tuple[int, int], str | float] = {(1, 1): 2.0, (1, 2): 3.0, (2, 1): "text", (2, 2): 4.5}
 
 
@@ -183,6 +189,9 @@ CELLS: dict[tuple[int, int], str | float] = {(1, 1): 2.0, (1, 2): 3.0, (2, 1): "
         ("=MINUS(B1,A1)", 1.0),
         ("=PRODUCT(A1:B1)", 6.0),
         ("=ROUND(10/3, 2)", 3.33),
+        ("=ROUND(2.5, 0)", 3.0),
+        ("=ROUND(-1.005, 2)", -1.01),
+        ("=ROUND(1250, -2)", 1300.0),
         ('=IF(A1<B1, "less", "more")', "less"),
         ("=IF(A2=1, 1, 0)", 0.0),
         ("=C7", ""),

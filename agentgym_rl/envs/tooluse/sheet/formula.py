@@ -13,6 +13,7 @@ import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from decimal import ROUND_HALF_UP, Context, Decimal
 from typing import ClassVar
 
 Value = str | float
@@ -31,6 +32,8 @@ DEEPEST = 5
 """Depth of nested brackets."""
 MAX_CELLS = 3_000
 """Cells in all ranges of a formula."""
+EXACT = Context(prec=400)
+"""Room for all digits of any float before the point, and nine after it."""
 
 
 class FormulaError(ValueError):
@@ -211,8 +214,7 @@ class _Parser:
             return _finite(FUNCTIONS[function]([value for value in values if isinstance(value, float)]))
         single = [_single(argument) for argument in arguments]
         if function == "ROUND" and len(single) == 2:
-            digits = int(max(-9.0, min(9.0, _number(single[1]))))
-            return float(round(_number(single[0]), digits))
+            return _rounded(_number(single[0]), int(max(-9.0, min(9.0, _number(single[1])))))
         if function == "IF" and len(single) == 3:
             return single[1] if _number(single[0]) else single[2]
         raise FormulaError(
@@ -262,6 +264,11 @@ def _number(value: Value | _Range) -> float:
     if single == "":
         return 0.0
     raise FormulaError(f"{single[:40]!r} is not a number")
+
+
+def _rounded(number: float, digits: int) -> float:
+    """A number to some digits after the point; halves go away from zero, as in spreadsheets and not as in Python."""
+    return float(Decimal(repr(number)).quantize(Decimal(1).scaleb(-digits), ROUND_HALF_UP, EXACT))
 
 
 def _finite(number: float) -> float:

@@ -16,7 +16,8 @@ Key = tuple[Any, ...]
 class Judge:
     """The ``progress`` of a task: the share of what must change that is as in ``after``.
 
-    Every other change takes one subgoal back; the result is 1 only where everything is as in ``after``.
+    Every other change takes one subgoal back; the result is 1 only where everything is as in ``after``. Where nothing
+    must change it is 1 or 0.
 
     Args:
         only: compare the cells of this sheet alone.
@@ -26,10 +27,12 @@ class Judge:
         self._only = only
         self._after = self._facts(after)
         self.due = _different(self._facts(start), self._after)
-        """What must change; not empty for a task."""
+        """What must change; not empty for a generated task."""
 
     def __call__(self, book: Book, answer: Any) -> float:
         wrong = _different(self._facts(book), self._after)
+        if not self.due:
+            return float(not wrong)
         return max(0.0, (len(self.due - wrong) - len(wrong - self.due)) / len(self.due))
 
     def _facts(self, book: Book) -> Mapping[Key, Value]:
