@@ -31,7 +31,7 @@ class ToolEnv(ExplorableTools, Generic[S]):
         super().__init__(style)
         self._functions: Mapping[str, Function] = draft.functions
         self._own = own
-        self._tasks = own if tasks is None else WrittenTasks(self.name, tasks, own, self._functions)
+        self._tasks = own if tasks is None else WrittenTasks(self.name, tasks, own, draft)
         functions = list(draft.functions.values())
         tools = (*(function.tool for function in functions), CHECK, FINISH)
         self._tools = {tool.name: tool for tool in tools}

@@ -6,8 +6,8 @@ import inspect
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
-from math import isfinite
+from functools import cache, lru_cache
+from math import inf, isfinite
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +15,10 @@ from agentgym_rl.envs import task_file
 from agentgym_rl.envs.core import EnvFault
 from agentgym_rl.envs.explorable import Call, Explorable, Found
 from agentgym_rl.envs.task_file import WrittenTask
-from agentgym_rl.envs.tools import Tool
+from agentgym_rl.envs.tools import Tool, to_command
 from agentgym_rl.envs.tooluse.answers import matches
 from agentgym_rl.envs.tooluse.calls import read_call
-from agentgym_rl.envs.tooluse.problem import Problem
+from agentgym_rl.envs.tooluse.problem import Draft, Problem
 from agentgym_rl.envs.tooluse.tasks import TaskSource
 from agentgym_rl.envs.tooluse.tool import CHECK, FINISH, Function, Refused, S
 
@@ -100,6 +100,22 @@ def task_with_start(line: Mapping[str, Any], folder: Path) -> ToolTask:
     return _task(line, folder, KEYS, "written", ("answer", "state"))
 
 
+@cache
+def reader(draft: type[Draft[Any]]) -> Callable[[Mapping[str, Any], Path], ToolTask]:
+    """What reads a line as :func:`task_with_start` does, and refuses a call that does not fit the tools of a draft."""
+    tools = tuple(function.tool for function in draft.functions.values())
+
+    def read(line: Mapping[str, Any], folder: Path) -> ToolTask:
+        task = task_with_start(line, folder)
+        for name, arguments in (*task.setup, *([task.shown] if task.shown else [])):
+            to_command(tools, name, arguments)
+        for name, arguments in task.plan:
+            to_command((*tools, CHECK, FINISH), name, arguments)
+        return task
+
+    return read
+
+
 def _task(
     line: Mapping[str, Any], folder: Path, keys: frozenset[str], difficulty: str, checks: Sequence[str]
 ) -> ToolTask:
@@ -119,8 +135,12 @@ def _verify(check: Mapping[str, Any]) -> None:
         raise ValueError(f"check has an unknown key {unknown[0]!r}; with {kind} go {', '.join(sorted(CHECKS[kind]))}")
     if kind == "state":
         state = check["state"]
-        if not isinstance(state, dict) or not isinstance(state.get("tool"), str) or "equals" not in check:
+        named = isinstance(state, dict) and isinstance(state.get("tool"), str)
+        if not named or not isinstance(state.get("arguments", {}), dict) or "equals" not in check:
             raise ValueError('check wants {"state": {"tool": NAME, "arguments": {...}}, "equals": VALUE}')
+    tolerance = check.get("tolerance", 0)
+    if isinstance(tolerance, bool) or not isinstance(tolerance, (int, float)) or not 0 <= tolerance < inf:
+        raise ValueError(f"tolerance should be a number that is not negative, not {tolerance!r}")
     if kind == "python" and (not isinstance(check["python"], str) or ":" not in check["python"]):
         raise ValueError('check wants {"python": "file.py:function"} or {"python": "module:function"}')
 
@@ -157,21 +177,17 @@ class WrittenTasks(TaskSource[S]):
         env: the environment's name.
         path: the file.
         own: the other source.
-        functions: the tools, by name.
+        draft: class of the drafts of that source, which has the tools.
 
     Raises:
-        ValueError: see :func:`agentgym_rl.envs.task_file.read_tasks`, or a ``start`` or a tool does not exist.
+        ValueError: see :func:`agentgym_rl.envs.task_file.read_tasks`, or a ``start`` does not exist.
     """
 
-    def __init__(self, env: str, path: str, own: TaskSource[S], functions: Mapping[str, Function]) -> None:
-        self._env, self._own, self._functions = env, own, functions
-        self._tasks = task_file.read_tasks(path, task_with_start)
+    def __init__(self, env: str, path: str, own: TaskSource[S], draft: type[Draft[S]]) -> None:
+        self._env, self._own, self._functions = env, own, draft.functions
+        self._tasks = task_file.read_tasks(path, reader(draft))
         self._starts = task_file.starts_of(path, env, self._tasks, own.splits)
         self.splits = task_file.splits_of(self._tasks)
-        for number, task in enumerate(self._tasks, start=1):
-            for name, _ in (*task.setup, *([task.shown] if task.shown else [])):
-                if name not in functions:
-                    raise ValueError(f"{path}:{number}: {env} has no tool {name!r}; it has {', '.join(functions)}")
 
     def problem(self, index: int) -> Problem[S]:
         task = task_file.task_at(self._env, self._tasks, index)
