@@ -12,7 +12,7 @@ from sweep import swept
 
 from agentgym_rl.envs import Task, make
 from agentgym_rl.envs.actions import ActionFormat
-from agentgym_rl.envs.core import ProtocolError, Style, TaskNotFound
+from agentgym_rl.envs.core import OracleUnavailable, ProtocolError, Style, TaskNotFound
 from agentgym_rl.envs.formats import reader, write
 from agentgym_rl.envs.probe import GARBAGE
 from agentgym_rl.envs.wordle import Wordle
@@ -184,6 +184,20 @@ def test_agentgyms_games_have_an_oracle(vocabulary: Path) -> None:
     for seed in range(60):
         _, steps = play(env, seed, *env.oracle(Task("wordle", seed)))
         assert steps[-1].reward == 1.0
+
+
+def test_words_too_much_alike_have_no_oracle(tmp_path: Path) -> None:
+    path = tmp_path / "words.txt"
+    path.write_text("\n".join(f"{letter}ight" for letter in "aefhlmnrstw"))
+    env, needed = Wordle(vocabulary=path), set()
+    for seed in range(20):
+        try:
+            guesses = env.oracle(Task("wordle", seed))
+        except OracleUnavailable as error:
+            needed.add(str(error))
+        else:
+            assert play(env, seed, *guesses)[1][-1].reward == 1.0
+    assert any("guesses, and a game has 6" in each for each in needed)
 
 
 def test_agentgyms_games_need_their_vocabulary(vocabulary: Path) -> None:

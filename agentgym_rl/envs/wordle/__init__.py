@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from agentgym_rl.envs.core import Observation, Step, Style, Task, TextEnv
+from agentgym_rl.envs.core import Observation, OracleUnavailable, Step, Style, Task, TextEnv
 from agentgym_rl.envs.texts import EnvTexts, read_texts
 from agentgym_rl.envs.wordle import tasks
 from agentgym_rl.envs.wordle.game import GUESSES, SOLVED, Game, solve
@@ -89,9 +89,16 @@ class Wordle(TextEnv):
         return tasks.difficulty(self._index(task))
 
     def oracle(self, task: Task) -> list[str]:
-        """Guesses that are chosen by nothing but the marks."""
+        """Guesses that are chosen by nothing but the marks.
+
+        Raises:
+            OracleUnavailable: with a vocabulary of one's own, they are more than a game has.
+        """
         puzzle = self._find(task)
-        return [" ".join(word) for word in solve(puzzle.game(), puzzle.words)]
+        guesses = solve(puzzle.game(), puzzle.words)
+        if len(guesses) > GUESSES:
+            raise OracleUnavailable(f"{task}: the oracle needs {len(guesses)} guesses, and a game has {GUESSES}")
+        return [" ".join(word) for word in guesses]
 
     def _find(self, task: Task) -> tasks.Puzzle:
         index = self._index(task)
