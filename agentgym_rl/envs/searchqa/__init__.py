@@ -157,7 +157,12 @@ def exact_match(answer: str, golden: Sequence[str]) -> bool:
 
 
 def f1(answer: str, golden: Sequence[str]) -> float:
-    """Harmonic mean of precision and recall over words, in [0, 1]: the highest over the golden answers."""
+    """Harmonic mean of precision and recall over words, in [0, 1]: the highest over the golden answers.
+
+    An exact match is 1, also where no word is left after normalisation, as of the answer ``A``.
+    """
+    if exact_match(answer, golden):
+        return 1.0
     words = Counter(normalise(answer).split())
     answers = [Counter(normalise(each).split()) for each in golden]
     return max((2 * (words & gold).total() / ((words + gold).total() or 1) for gold in answers), default=0.0)
