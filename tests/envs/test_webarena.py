@@ -29,6 +29,7 @@ from agentgym_rl.envs.webarena.judge import OpenAIJudge
 from agentgym_rl.envs.webarena.sites.visit import SITES, Visit
 
 BASE = {"task_id": 7, "sites": ["reddit"], "intent": "How many?", "start_url": "__REDDIT__", "storage_state": None}
+PART = {"url": "last", "locator": ""}
 URLS = {"reddit": "http://127.0.0.1:9999", "shopping": "http://127.0.0.1:7770"}
 
 
@@ -177,6 +178,13 @@ def test_logins_come_from_a_folder(tmp_path: Path) -> None:
         (entry(answers={"exact_match": ["a"]}), r"reference_answers > exact_match: \['a'\]"),
         (entry(("program_html",), program_html=[{"url": "last", "locator": "x()", "required_contents": 1}]), "loc"),
         (entry(("program_html",), program_html=[{"url": "cart", "locator": "", "required_contents": {}}]), "url .cart"),
+        (entry(answers={"must_include": "N/A"}), "reference_answers > must_include: 'N/A'"),
+        (entry(answers={"must_include": []}), r"reference_answers > must_include: \[\]"),
+        (entry(answers={"must_include": [5]}), r"reference_answers > must_include: \[5\]"),
+        (entry(("url_match",)), "reference_url is empty, so that every url_match would succeed"),
+        (entry(("program_html",)), "program_html is empty, so that every program_html would succeed"),
+        (entry(("program_html",), program_html=[PART | {"required_contents": {"must_include": "ab"}}]), "contents {.m"),
+        (entry(("program_html",), program_html=[PART | {"required_contents": {"exact_match": 5}}]), "contents {.exact"),
         ({"task_id": "x"}, "task_id 'x' is no number of its own"),
         (entry(answers={"exact_match": "a"}) | {"start_url": "__MAP__"}, "no task can be played; task 7: its site map"),
     ],

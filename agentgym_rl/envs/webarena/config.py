@@ -133,8 +133,12 @@ def _read(entry: Mapping[str, Any]) -> Config:
     if "string_match" in types and not answers:
         raise ValueError("reference_answers is empty")
     for kind, expected in answers.items():
-        if not isinstance(expected, str if kind == "exact_match" or expected == NOT_DOABLE else list):
+        one = kind == "exact_match" or (kind == "fuzzy_match" and expected == NOT_DOABLE)
+        if not (isinstance(expected, str) if one else _texts(expected)):
             raise ValueError(f"reference_answers > {kind}: {expected!r}")
+    for kind, key in (("url_match", "reference_url"), ("program_html", "program_html")):
+        if kind in types and not rules[key]:
+            raise ValueError(f"{key} is empty, so that every {kind} would succeed")
     if "url_match" in types and rules.get("url_note", "GOLD in PRED") != "GOLD in PRED":
         raise ValueError(f"url_note {rules['url_note']!r} is unknown")
     return Config(
@@ -157,12 +161,18 @@ def _target(entry: Mapping[str, Any]) -> Target:
         raise ValueError(f"locator {locator!r} is none that WebArena knows")
     if entry["url"] != "last" and not entry["url"].startswith(("func:", "http://", "https://")):
         raise ValueError(f"program_html > url {entry['url']!r}")
-    if not required.keys() & {"exact_match", "must_include"}:
+    exact, include = required.get("exact_match"), required.get("must_include", [])
+    if not (isinstance(exact, str) if exact is not None else _texts(include)):
         raise ValueError(f"required_contents {required!r}")
     return Target(
-        entry["url"], locator, required.get("exact_match"), tuple(required.get("must_include", ())),
+        entry["url"], locator, exact, tuple(include),
         tuple(entry.get("prep_actions", ())),
     )  # fmt: skip
+
+
+def _texts(value: Any) -> bool:
+    """Whether a value is a list of texts that holds any."""
+    return isinstance(value, list) and value != [] and all(isinstance(text, str) for text in value)
 
 
 def _known(entries: Any, known: tuple[str, ...]) -> list[str]:
