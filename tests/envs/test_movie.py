@@ -1,5 +1,6 @@
 """Movie: the tools and the database. What all environments of tools share is in test_tooluse."""
 
+import re
 from collections import Counter
 
 import pytest
@@ -124,3 +125,10 @@ def test_official_tasks_are_left_to_their_server() -> None:
         Movie().goal(Task("movie", 237))
     with pytest.raises(TaskNotFound, match="movie has no task 238"):
         Movie().goal(Task("movie", 238))
+
+
+def test_the_film_in_which_someone_plays_a_role_is_one() -> None:
+    asked = re.search(r"in which (\w+ \w+) plays (\w+ \w+)", Movie().goal(Task("movie", 7637)))
+    assert asked is not None
+    person = database().names[asked[1].lower()]
+    assert [role for _, role in database().acted[person]].count(asked[2]) == 1

@@ -159,9 +159,11 @@ def directed_by_maker(draft: MovieDraft) -> Problem[Database]:
 
 
 def film_of_role(draft: MovieDraft) -> Problem[Database]:
-    """Date or revenue of the film in which someone plays a character."""
+    """Date or revenue of the one film in which someone plays a character."""
     someone = draft.actor()
-    part = draft.rng.choice(draft.who("cast", someone))
+    parts = draft.who("cast", someone)
+    part = draft.rng.choice(parts)
+    draft.require([each["character"] for each in parts].count(part["character"]) == 1)
     details = draft.about("details", str(part["id"]))
     goal, field = ("role_released", "release_date") if draft.rng.random() < 0.5 else ("role_revenue", "revenue")
     return draft.ask(goal, details[field], someone=someone, character=part["character"])
