@@ -342,6 +342,16 @@ def test_a_judge_may_answer_in_parts_and_with_its_thinking() -> None:
         assert not asyncio.run(OpenAIJudge(url, "m").agrees("q", "a", "b"))
 
 
+def test_a_verdict_may_be_said_in_other_words() -> None:
+    with model("Partially correct.", "It is not correct", "It is not entirely correct: no lake.", "not the same") as (
+        url,
+        _,
+    ):
+        judge = OpenAIJudge(url, "m")
+        assert [asyncio.run(judge.agrees("q", "a", "b")) for _ in range(3)] == [False] * 3
+        assert not asyncio.run(judge.same_reason("t", "a", "b"))
+
+
 @pytest.mark.parametrize(
     ("says", "error"),
     [

@@ -11,6 +11,13 @@ from agentgym_rl.envs.tables import load
 SECONDS = 60.0
 """Most for an answer."""
 
+_SAID = (
+    (r"\bNOT (?:\w+ )?CORRECT\b", "INCORRECT"),
+    (r"\bPARTIALLY CORRECT\b", "PARTIAL"),
+    (r"\bNOT (?:\w+ )?SAME\b", "DIFFERENT"),
+)
+"""Words in place of a verdict that end with another one."""
+
 _PROMPTS = load(Path(__file__).with_suffix(".toml"), dict[str, str])
 
 
@@ -50,7 +57,10 @@ class OpenAIJudge:
         answer = read(200, await self._endpoint.post({"model": self._model, "messages": messages, "temperature": 0}))
         if answer.meaning is not Meaning.REPLY:
             raise EnvUnavailable(f"the judge at {self._endpoint.url} gave no reply: {answer.text}")
-        matches: list[str] = [word for word in re.findall(r"[A-Z]+", answer.text.upper()) if word in verdicts]
+        said: str = answer.text.upper()
+        for pattern, verdict in _SAID:
+            said = re.sub(pattern, verdict, said)
+        matches = [word for word in re.findall(r"[A-Z]+", said) if word in verdicts]
         if not matches:
             start = answer.text[:80]
             raise EnvUnavailable(f"the judge at {self._endpoint.url} said none of {', '.join(verdicts)}: {start!r}")
