@@ -278,6 +278,15 @@ def test_files_that_are_not_webshops_are_refused(files, tmp_path):
         make("webshop", data=tmp_path / "shop")
 
 
+def test_an_instruction_without_attributes_is_refused(files, tmp_path):
+    _, _, rows, marks = files
+    asin = rows[0]["asin"]
+    (tmp_path / "items_shuffle.json").write_text(json.dumps(rows[:1]))
+    (tmp_path / "items_ins_v2.json").write_text(json.dumps({asin: marks[asin] | {"instruction_attributes": []}}))
+    with pytest.raises(ValueError, match=r"product 1 is not one of WebShop's: .*asks for no attribute"):
+        official.build(tmp_path / "items_shuffle.json", tmp_path / "shop")
+
+
 def test_a_long_list_is_read_in_pieces(tmp_path, monkeypatch):
     monkeypatch.setattr(official, "CHUNK", 7)
     rows = [{"a": "]x, [" * n, "b": [n]} for n in range(9)]

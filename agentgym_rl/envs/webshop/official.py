@@ -163,6 +163,8 @@ def _wishes(product: Product, marked: Mapping[str, Any], human: Sequence[Mapping
         [wish["instruction"].strip("."), wish["instruction_attributes"], wish["instruction_options"]] for wish in human
     ]
     text = marked.get("instruction")
+    if text is not None and not marked["instruction_attributes"]:
+        raise ValueError("its instruction asks for no attribute")
     return {
         "synthetic": [] if text is None else [text, marked["instruction_attributes"]],
         "human": [wish for wish in wishes if wish[1]],
