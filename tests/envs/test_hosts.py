@@ -10,12 +10,15 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+import toy
 from hypothesis import given
 from hypothesis import strategies as st
 
 from agentgym_rl.envs import Task
 from agentgym_rl.envs.core import EnvTimeout, EnvUnavailable, ProtocolError, TaskNotFound, UnknownEnv
 from agentgym_rl.envs.hosts import HostSettings, LocalHost, open_host
+from agentgym_rl.envs.hosts.child import Sessions
+from agentgym_rl.envs.hosts.workers import Worker, WorkerHost
 from agentgym_rl.envs.probe import GARBAGE, follow, solution, walk
 
 pytestmark = pytest.mark.usefixtures("toys")
@@ -300,6 +303,83 @@ def test_processes_end_with_their_opener(sleepy):
         os.kill(pids[0], 0)
 
 
+class Here(WorkerHost):
+    """Workers in this process."""
+
+    def __init__(self, settings):
+        super().__init__(settings)
+        self.workers = []
+
+    async def start(self, name):
+        self.workers.append(HereWorker(name))
+        return self.workers[-1]
+
+
+class HereWorker(Worker):
+    alive = True
+
+    def __init__(self, name):
+        super().__init__(name)
+        self.sessions = Sessions()
+
+    async def _send(self, method, arguments, seconds):
+        return await self.sessions.call(method, *arguments)
+
+    async def stop(self):
+        await self.sessions.close_all()
+
+
+@pytest.mark.parametrize("error", [EnvUnavailable, EnvTimeout])
+def test_a_session_whose_environment_fails_is_closed_in_its_worker(monkeypatch, error):
+    async def failing(self, _):
+        raise error("the browser has crashed")
+
+    async def main():
+        host, task = Here(HostSettings(kind="process", workers=2)), Task("counter", 1)
+        env, starting = host.open("counter", {}), host.open("counter", {})
+        await env.reset(task)
+        monkeypatch.setattr(toy.Counter, "_step", failing)
+        monkeypatch.setattr(toy.Counter, "_reset", failing)
+        with pytest.raises(error):
+            await env.step("say 1")
+        with pytest.raises(ProtocolError):
+            await env.step("say 1")
+        with pytest.raises(error):
+            await starting.reset(task)
+        await env.close()
+        await starting.close()
+        assert [worker.sessions._open for worker in host.workers] == [{}] * len(host.workers)
+        assert host.pool().leases.idle
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("raised", [TimeoutError("slow"), ConnectionError("refused")])
+def test_what_an_environment_raises_in_an_actor_does_not_end_it(raised, monkeypatch):
+    ActorWorker = pytest.importorskip("agentgym_rl.envs.hosts.ray").ActorWorker
+    from ray.exceptions import RayTaskError
+
+    monkeypatch.setattr("ray.kill", lambda actor: None)
+
+    class Remote:
+        async def remote(self, *_):
+            raise RayTaskError("step", "a traceback", raised).as_instanceof_cause()
+
+    class Actor:
+        call = Remote()
+
+    worker = ActorWorker("ray worker 1", Actor())
+    with pytest.raises(RuntimeError, match="a traceback"):
+        asyncio.run(worker.call("step", 1, "look"))
+    assert worker.alive
+
+
+def test_a_style_that_only_some_environments_have(monkeypatch):
+    monkeypatch.setattr(toy.Counter, "styles", ("agentgym", "compact", "verl_agent"))
+    env = open_host(HostSettings(kind="process")).open("counter", {"style": "verl_agent"})
+    assert env.style == "verl_agent"
+
+
 def test_no_more_sessions_than_a_worker_may_have():
     async def check(place):
         open_now = most = 0
@@ -362,6 +442,9 @@ def test_a_world_that_is_not_installed(kind):
         ({"kind": "process", "address": "http://a"}, "host.address='http://a' is for remote and ray"),
         ({"kind": "process", "workers": 0}, "host.workers must be at least 1, got 0"),
         ({"kind": "process", "sessions": 0}, "host.sessions must be at least 1, got 0"),
+        ({"workers": 8}, "host.workers=8 is for process and ray, not for host.kind=local"),
+        ({"address": "http://a", "workers": 2}, "host.workers=2 is for process and ray, not for host.kind=remote"),
+        ({"sessions": 2}, "host.sessions=2 is for workers and servers, not for host.kind=local"),
         ({"timeout": 0}, "host.timeout must be greater than 0, got 0"),
         ({"patience": -1}, "host.patience must be greater than 0, got -1"),
         ({"adress": "http://a"}, "host has no setting adress; its settings: kind, address,"),

@@ -56,8 +56,7 @@ class EnvProxy(TextEnv):
     """A session that runs elsewhere. Its fixed facts come from the environment as it is installed here."""
 
     def __init__(self, facts: TextEnv) -> None:
-        super().__init__(facts.style)
-        self.facts = facts
+        self.facts, self.style = facts, facts.style
 
     @property
     def spec(self) -> EnvSpec:

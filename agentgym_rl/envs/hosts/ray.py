@@ -57,14 +57,14 @@ class ActorWorker(Worker):
         try:
             async with asyncio.timeout(seconds):
                 return await self._actor.call.remote(method, *arguments)
+        except RayTaskError as error:  # also a subclass of what the environment raised, such as TimeoutError
+            raise error.cause if isinstance(error.cause, EnvError) else RuntimeError(str(error)) from None
         except TimeoutError:
             await self.stop()
             raise
         except RayActorError as error:
             self.alive = False
             raise EnvUnavailable(f"{self.name} died: {error}") from error
-        except RayTaskError as error:
-            raise error.cause if isinstance(error.cause, EnvError) else error from None
 
 
 def _retrieve(call: asyncio.Future[Any]) -> None:

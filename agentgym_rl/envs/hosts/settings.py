@@ -49,6 +49,10 @@ class HostSettings:
             raise ValueError("host.kind=remote needs host.address, such as http://127.0.0.1:8000")
         if self.kind in ("local", "process") and self.addresses:
             raise ValueError(f"host.address={self.address!r} is for remote and ray, not for host.kind={self.kind}")
+        if self.kind in ("local", "remote") and self.workers != 1:
+            raise ValueError(f"host.workers={self.workers} is for process and ray, not for host.kind={self.kind}")
+        if self.kind == "local" and self.sessions is not None:
+            raise ValueError(f"host.sessions={self.sessions} is for workers and servers, not for host.kind=local")
         if self.token_env is not None and not self.addresses:
             raise ValueError(f"host.token_env={self.token_env} is for servers; add host.address, or leave it out")
         if self.kind == "remote":

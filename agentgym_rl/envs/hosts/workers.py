@@ -139,10 +139,11 @@ class WorkerEnv(EnvProxy):
         return await self.facts.content(task)
 
     async def _reset(self, task: Task) -> Observation:
-        """Start a task; where the worker has died, once more on another."""
+        """Start a task; where that fails, once more in a new session, on another worker if this one has died."""
         try:
             return await self._start(task)
         except EnvUnavailable:
+            await self._close()
             return await self._start(task)
 
     async def _start(self, task: Task) -> Observation:
@@ -170,8 +171,9 @@ class WorkerEnv(EnvProxy):
         try:
             return await worker.call(method, self._number, *arguments)
         except (EnvUnavailable, EnvTimeout) as error:
-            self._release()
-            if not worker.alive:
+            self._in_episode = False
+            if not worker.alive:  # else the environment has failed, and its session is still to be closed
+                self._release()
                 self._host.pool().lost(member, worker, error)
             raise
 
