@@ -9,9 +9,11 @@ import subprocess
 import sys
 import time
 from contextlib import asynccontextmanager, contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import toy
 from typer.testing import CliRunner
 
 from agentgym_rl.cli import app
@@ -27,12 +29,14 @@ from agentgym_rl.envs.core import (
 )
 from agentgym_rl.envs.formats import opening, reader, write
 from agentgym_rl.envs.task_file import read_tasks
-from agentgym_rl.envs.tools import to_call
+from agentgym_rl.envs.tools import Tool, to_call
 from agentgym_rl.envs.tooluse.written import Outcome, task_of
 from agentgym_rl.rollout.policies.scripted import Oracle
 from agentgym_rl.rollout.settings import RolloutSettings
 
 mcp = pytest.importorskip("mcp", reason="needs mcp: pip install 'agentgym-rl[mcp]'")
+
+ToolServer = pytest.importorskip("agentgym_rl.envs.mcp.server").ToolServer
 
 HERE = Path(__file__).parent
 NOTES = shlex.join([sys.executable, str(HERE / "mcp_notes.py")])
@@ -384,6 +388,64 @@ def test_an_environment_is_solved_through_its_tools(name):
     assert first.structured_content["item_id"] == str(task)
     last = steps[-1].structured_content
     assert (last["reward"], last["terminated"]) == (1.0, True) and not any(step.is_error for step in steps)
+
+
+class Counting(toy.Counter):
+    """A counter with a tool, and no training tasks; in the middle of a step others go on."""
+
+    busy = False
+
+    @property
+    def spec(self):
+        say = Tool("say", "Say it.", {"number": {"type": "integer"}}, commands=("say {number}",))
+        return replace(super().spec, tools=(say,), splits={"train": (), "test": range(40, 50)})
+
+    async def _step(self, action):
+        assert not self.busy, "a call began before the one before it had ended"
+        self.busy = True
+        await asyncio.sleep(0)
+        self.busy = False
+        return await super()._step(action)
+
+
+def test_calls_that_come_at_once_follow_one_another():
+    async def main():
+        session = ToolServer(Counting())
+        await session.call("start_task", {"task": "counter_41"})
+        return await asyncio.gather(*(session.call("say", {"number": number}) for number in (1, 2, 3)))
+
+    assert [result.structured_content["reward"] for result in asyncio.run(main())] == [0.0, 0.0, 1.0]
+
+
+def test_a_task_is_drawn_from_a_split_that_has_one():
+    session = ToolServer(Counting())
+    assert "such as counter_40" in session.tools[0].parameters["task"]["description"]
+    drawn, given, none = (
+        asyncio.run(session.call("start_task", arguments))
+        for arguments in ({"split": "test"}, {"task": "counter_40"}, {})
+    )
+    assert not drawn.is_error and not given.is_error
+    assert none.content[0].text == "Error: the split 'train' has no task; there are train, test"
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (
+            {"check": {"state": {"tool": "notse"}, "equals": {}}},
+            r"tasks.jsonl:1: the MCP server 'notes' has no tool 'notse'",
+        ),
+        (
+            {"check": {"state": {"tool": "notes", "arguments": {"of": 1}}, "equals": {}}},
+            "tasks.jsonl:1: check: notes: ",
+        ),
+        ({"setup": [["finish", {"answer": 1}]]}, "has no tool 'finish'; it has notes"),
+    ],
+)
+def test_a_file_that_calls_what_the_server_has_not_is_refused(opened, monkeypatch, change, says):
+    monkeypatch.setattr("agentgym_rl.envs.mcp.connection.offered", lambda server: (Tool("notes", "All notes."),))
+    with pytest.raises(ValueError, match=says):
+        opened({**KEEP, **change}, server="notes")
 
 
 @pytest.mark.slow

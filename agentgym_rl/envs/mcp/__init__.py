@@ -23,7 +23,7 @@ from agentgym_rl.envs.tools import Tool, to_command
 from agentgym_rl.envs.tooluse import wording
 from agentgym_rl.envs.tooluse.calls import instructions, read_call
 from agentgym_rl.envs.tooluse.tool import FINISH, Refused
-from agentgym_rl.envs.tooluse.written import ExplorableTools, Outcome, ToolTask, task_of
+from agentgym_rl.envs.tooluse.written import ExplorableTools, Outcome, ToolTask, check_calls, task_of
 
 if TYPE_CHECKING:
     from agentgym_rl.envs.mcp.connection import Connection
@@ -85,6 +85,8 @@ class MCP(ExplorableTools):
             pairs = tuple(sorted((variables or {}).items()))
             self._server = Server(server, pairs, folder, timeout, start_timeout)
             tools = _with_finish(offered(self._server), server)
+            if tasks is not None:
+                check_calls(tasks, f"the MCP server {server!r}", self._tasks, tools[:-1])
         splits = splits_of(self._tasks)
         self._spec = EnvSpec(
             name=self.name,

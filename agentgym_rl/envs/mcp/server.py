@@ -1,5 +1,6 @@
 """An environment's tools as an MCP server on standard input and output: a process is a session."""
 
+import asyncio
 import random
 from collections.abc import Mapping
 from typing import Any
@@ -28,6 +29,7 @@ class ToolServer:
 
     def __init__(self, env: TextEnv) -> None:
         self.env, self._task = env, ""
+        self._turn = asyncio.Lock()  # a client may send several calls at once
         if not env.spec.tools:
             raise ValueError(f"{env.spec.name} describes no tools, so it cannot be served as tools")
         splits = ", ".join(env.spec.splits)
@@ -45,19 +47,22 @@ class ToolServer:
     async def call(self, name: str, arguments: Mapping[str, Any]) -> CallToolResult:
         """The result of a call; an error of the environment or of the agent is a result, too."""
         try:
-            if name == START:
-                self._start.command(arguments)
-                return await self._reset(arguments)
-            step = await self.env.step(to_command(self.env.spec.tools, name, arguments))
+            async with self._turn:
+                if name == START:
+                    self._start.command(arguments)
+                    return await self._reset(arguments)
+                step = await self.env.step(to_command(self.env.spec.tools, name, arguments))
+                return self._result(step.observation.text, step, bool(step.info.get("invalid")))
         except (BadCall, EnvError) as error:
             return CallToolResult(content=[TextContent(type="text", text=f"Error: {error}")], is_error=True)
-        return self._result(step.observation.text, step, bool(step.info.get("invalid")))
 
     async def _reset(self, arguments: Mapping[str, Any]) -> CallToolResult:
         given, split = arguments.get("task"), arguments.get("split", "train")
         if split not in self.env.spec.splits:
             raise BadCall(f"there is no split {split!r}; there are {', '.join(self.env.spec.splits)}")
         indices = self.env.spec.splits[split]
+        if given is None and not indices:
+            raise BadCall(f"the split {split!r} has no task; there are {', '.join(self.env.spec.splits)}")
         task = Task(self.env.spec.name, random.choice(indices)) if given is None else Task.parse(given)
         first = await self.env.reset(task)
         self._task = str(task)
@@ -75,7 +80,7 @@ class ToolServer:
         )
 
     def _first(self) -> int:
-        return self.env.spec.splits["train"][0]
+        return next((indices[0] for indices in self.env.spec.splits.values() if indices), 0)
 
 
 async def serve_tools(name: str, options: Mapping[str, Any]) -> None:
