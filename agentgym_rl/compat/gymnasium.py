@@ -53,7 +53,7 @@ class TextGym(gymnasium.Env):  # type: ignore[misc]
 
     Raises:
         UnknownEnv, MissingExtra: see :func:`agentgym_rl.envs.make`.
-        ValueError: there is no such split, or ``max_turns`` is less than 1.
+        ValueError: there is no such split, it is empty, or ``max_turns`` is less than 1.
     """
 
     metadata: ClassVar[dict[str, Any]] = {"render_modes": ["ansi"], "render_fps": 1}
@@ -68,6 +68,8 @@ class TextGym(gymnasium.Env):  # type: ignore[misc]
     ) -> None:
         self.session = make(name, **options)
         self.indices = self.session.spec.indices(split)
+        if not self.indices:
+            raise ValueError(f"{name} {split} has no task; its splits: {', '.join(self.session.spec.splits)}")
         self.max_turns = self.session.spec.max_turns if max_turns is None else max_turns
         if self.max_turns < 1:
             raise ValueError(f"max_turns is {self.max_turns}; give at least 1")
@@ -88,7 +90,8 @@ class TextGym(gymnasium.Env):  # type: ignore[misc]
         super().reset(seed=seed)
         rest = dict(options or {})
         drawn = self.indices[int(self.np_random.integers(len(self.indices)))]
-        task = rest.pop("task", None) or Task(self.session.spec.name, drawn)
+        given = rest.pop("task", None)
+        task = self.session._task(drawn if given is None else given)
         if rest:
             raise ValueError(f"reset has no option {min(rest)!r}; its option is 'task'")
         self._turns = 0

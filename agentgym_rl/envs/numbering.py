@@ -25,13 +25,14 @@ def facts(env: TextEnv, task: Task, item_id: str | None = None) -> str:
 
 
 def digests(env: TextEnv) -> dict[str, str]:
-    """A digest of each split: of its size, and of its first and last task with goal and difficulty.
+    """A digest of each split: of its size, and of its first and last task, if it has any, with goal and difficulty.
 
     Another version of an environment, or other options, give the splits that they change another digest. A server tells
     its own (``GET /numbering``).
     """
     by_split, base = {}, base_name(env.spec.name)
     for split, indices in env.spec.splits.items():
-        ends = [facts(env, Task(env.spec.name, index), str(Task(base, index))) for index in (indices[0], indices[-1])]
-        by_split[split] = fingerprint("\n".join([str(len(indices)), *ends]), 12)
+        ends = (indices[0], indices[-1]) if indices else ()
+        described = [facts(env, Task(env.spec.name, index), str(Task(base, index))) for index in ends]
+        by_split[split] = fingerprint("\n".join([str(len(indices)), *described]), 12)
     return by_split

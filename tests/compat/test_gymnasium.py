@@ -45,6 +45,15 @@ def test_an_episode():
         env.step(last)
 
 
+def test_a_task_may_be_its_number_and_a_split_must_have_one(tmp_path):
+    path = tmp_path / "tasks.jsonl"
+    path.write_text('{"goal": "be brief", "split": "test"}\n{"goal": "be polite", "split": "test"}\n')
+    env = TextGym("harness", "test", tasks=str(path))
+    assert {env.reset(seed=seed, options={"task": 0})[1]["task"] for seed in range(4)} == {"harness_0"}
+    with pytest.raises(ValueError, match="harness train has no task; its splits: train, test"):
+        TextGym("harness", tasks=str(path))
+
+
 def test_a_seed_draws_a_task_of_the_split():
     env = TextGym("textcraft", split="test")
     drawn = [env.reset(seed=seed)[1]["task"] for seed in (0, 0, 1, 2, 3)]

@@ -4,14 +4,17 @@ import asyncio
 import json
 import socket
 import threading
+import weakref
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import httpx
 import pytest
+import toy
 from aiohttp import ClientSession, WSMsgType, WSServerHandshakeError, web
 from hypothesis import given
 from hypothesis import strategies as st
+from starlette.testclient import TestClient
 from typer.testing import CliRunner
 
 from agentgym_rl.cli import app
@@ -30,9 +33,13 @@ from agentgym_rl.envs.hosts import HostSettings, open_host
 from agentgym_rl.envs.hosts.openenv import _OFFERS
 from agentgym_rl.envs.numbering import Panel
 from agentgym_rl.envs.protocol.openenv import wire
+from agentgym_rl.envs.protocol.openenv.client import ask
+from agentgym_rl.envs.protocol.openenv.games import Served
 from agentgym_rl.envs.protocol.openenv.server import create_openenv_app
 from agentgym_rl.envs.protocol.server import Settings, http
+from agentgym_rl.envs.protocol.server.metrics import Metrics
 from agentgym_rl.envs.protocol.server.run import _server, listen
+from agentgym_rl.envs.protocol.server.sessions import Sessions
 from agentgym_rl.rollout.policies.scripted import Function, Oracle, Random
 from agentgym_rl.rollout.settings import RolloutSettings
 
@@ -388,6 +395,43 @@ def test_mcp_over_http_shares_its_session_with_a_socket():
         assert "there is no session" in rpc("tools/call", **call)["error"]["message"]
         assert httpx.post(f"http://{address}/mcp", json={}).json()["error"]["code"] == -32600
         assert code(talk(f"{address}", reset())[0]) is False
+
+
+def test_sessions_over_http_that_expired_are_forgotten(toys):
+    now = [0.0]
+    served_app = create_openenv_app(Settings(envs={"counter": {}}, session_ttl=100), clock=lambda: now[0])
+    create = {"jsonrpc": "2.0", "id": 1, "method": "openenv/session/create"}
+    with TestClient(served_app) as client:
+        client.post("/mcp", json=create)
+        (env,) = [weakref.ref(session.env) for session in served_app.state.sessions._open.values()]
+        now[0] = 200.0
+        client.portal.call(served_app.state.expire)
+        client.post("/mcp", json=create)
+        assert env() is None
+
+
+def test_an_empty_split_draws_no_task(monkeypatch):
+    class Partial(toy.Counter):
+        @property
+        def spec(self):
+            return replace(super().spec, splits={"train": (), "test": range(40, 50)})
+
+    monkeypatch.setattr("agentgym_rl.envs.registry.env_class", lambda name: Partial)
+    served = Served("counter", {}, Sessions(1, 1.0), Metrics())
+    with pytest.raises(wire.Fault, match="counter train has no task; choose another of the splits train, test"):
+        served.choose({})
+    assert served.choose({"split": "test", "seed": 1}).index >= 40
+
+
+def test_a_task_api_that_is_none_is_named(monkeypatch):
+    async def answer(session, url, seconds, body):
+        return {"/schema": {"action": {}}, "/list_environments": ["x"], "/splits": ["train"]}.get(
+            url[url.rindex("/") :]
+        )
+
+    monkeypatch.setattr("agentgym_rl.envs.protocol.openenv.client._request", answer)
+    with pytest.raises(ProtocolError, match="ws://a does not tell its splits as OpenEnv's Task API does"):
+        asyncio.run(ask("ws://a", "x"))
 
 
 # ---------------------------------------------------------------------------------------------- client and server

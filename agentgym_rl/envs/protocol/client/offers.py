@@ -37,7 +37,8 @@ class Offer:
             f"AgentGym's server has tasks 0 to {last}; in place of the split give a file of AgentGym's item ids, "
             "such as one of the data set AgentGym/AgentEval"
         )
-        beyond = [split for split, indices in spec.splits.items() if last is not None and indices[-1] > last]
+        filled = {split: indices for split, indices in spec.splits.items() if indices}
+        beyond = [split for split, indices in filled.items() if last is not None and indices[-1] > last]
         return cls(dialect, address, True, dict.fromkeys(beyond, reason))
 
     def restrict(self, spec: EnvSpec) -> EnvSpec:

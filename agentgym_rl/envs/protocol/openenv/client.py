@@ -68,12 +68,15 @@ async def ask(address: str, name: str, token: str | None = None, seconds: float 
         about = await request(base, "/metadata") or {}
         listed = await request(base, "/mcp", {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}}) or {}
         names = await request(base, "/list_environments") or []
-        splits, digests = {}, {}
-        for split in (await request(base, f"/{names[0]}/splits") or []) if names else []:
-            reply = await request(base, f"/{names[0]}/num_tasks", {"split": split["name"]})
-            splits[str(split["name"])] = int(reply["num_tasks"])
-            if "digest" in split:
-                digests[str(split["name"])] = str(split["digest"])
+        try:
+            splits, digests = {}, {}
+            for split in (await request(base, f"/{names[0]}/splits") or []) if names else []:
+                reply = await request(base, f"/{names[0]}/num_tasks", {"split": split["name"]})
+                splits[str(split["name"])] = int(reply["num_tasks"])
+                if "digest" in split:
+                    digests[str(split["name"])] = str(split["digest"])
+        except (KeyError, TypeError, ValueError) as error:
+            raise ProtocolError(f"{base} does not tell its splits as OpenEnv's Task API does: {error!r}") from error
     try:
         tools = [
             tool_of(

@@ -74,7 +74,9 @@ class Served:
             return self.task(split, index)
         if seed is not None and (not isinstance(seed, int) or isinstance(seed, bool) or seed < 0):
             raise Fault(f"seed is {str(seed)[:80]!r}; give an integer from 0 on")
-        indices = self._indices("train" if split is None else split)
+        split = "train" if split is None else split
+        if not (indices := self._indices(split)):
+            raise Fault(f"{self.name} {split} has no task; choose another of the splits {', '.join(self._splits)}")
         rng = random.SystemRandom() if seed is None else random.Random(seed)
         return Task(self.name, indices[rng.randrange(len(indices))])
 

@@ -129,6 +129,8 @@ def _session_routes(served: Served) -> APIRouter:
         if data.get("jsonrpc") != "2.0" or not isinstance(method, str) or not isinstance(params, dict):
             return failure(number, -32600, "this is no request of JSON-RPC 2.0")
         if method == "openenv/session/create":
+            for session_id in [each for each, game in games.items() if game.session.closed]:
+                del games[session_id]  # it expired
             game = served.open()
             games[str(game.session.id)] = game
             return success(number, {"session_id": str(game.session.id)})

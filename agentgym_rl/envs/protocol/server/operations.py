@@ -57,10 +57,7 @@ class Operations:
         self._closed, self._steps = metrics.closed.labels(name), metrics.steps.labels(name)
         self._labels = not {"task_name", "task_type", "object"}.isdisjoint(self.dialect.reset_keys)
         self._digests: dict[str, str] = {}
-        env = self._make()  # so that wrong options are refused now, not at the first request
-        self.spec = env.spec
-        self._first = Task(name, env.spec.splits["train"][0])
-        """The task of a session that was not reset, where ``/create`` starts one."""
+        self.spec = self._make().spec  # so that wrong options are refused now, not at the first request
         self.table: dict[tuple[str, str], Callable[[Body], Awaitable[Any]]] = {
             ("POST", "/create"): self.create,
             ("POST", "/reset"): self.reset,
@@ -83,7 +80,7 @@ class Operations:
         self._opened.inc()
         if self.dialect.create_starts:
             async with session.lock:
-                await self._start(session, self._first)
+                await self._start(session, Task(self.name, self.spec.splits["train"][0]))
         return self.dialect.write_create(session.id, session.state)
 
     async def reset(self, body: Body) -> Any:
