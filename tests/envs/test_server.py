@@ -13,6 +13,8 @@ from starlette.testclient import TestClient
 from agentgym_rl.envs import available, make
 from agentgym_rl.envs.actions import parse_line
 from agentgym_rl.envs.core import EnvUnavailable, Task
+from agentgym_rl.envs.numbering import digests
+from agentgym_rl.envs.protocol.client.offers import Offer
 from agentgym_rl.envs.protocol.server import Settings, create_app
 from agentgym_rl.envs.protocol.server.sessions import Full, Sessions
 from agentgym_rl.envs.protocol.wire import MAX_SESSION, dialect
@@ -246,6 +248,11 @@ def test_only_json_is_taken_so_that_no_web_page_can_send_it(counter, kind):
     assert counter.post("/create", json={}, headers={"content-type": "application/json; charset=utf-8"}).is_success
 
 
+def test_pages_of_others_open_no_sessions(counter):
+    assert counter.post("/create", headers={"origin": "http://elsewhere"}).status_code == 403
+    assert counter.post("/create", headers={"origin": "http://testserver"}).status_code == 200
+
+
 def test_other_methods_and_paths(counter):
     response = counter.get("/step")
     assert (response.status_code, response.headers["allow"]) == (405, "POST")
@@ -287,6 +294,51 @@ def test_unused_sessions_expire(toys):
         counted = client.get("/metrics").text
         assert 'agentgym_sessions_expired_total{env="counter"} 1.0' in counted
         assert 'agentgym_sessions_open{env="counter"} 1.0' in counted
+
+
+def test_a_session_that_is_used_while_others_close_does_not_expire():
+    now = [0.0]
+    sessions = Sessions(limit=2, ttl=100, clock=lambda: now[0])
+
+    class Lingering(toy.Counter):
+        async def _close(self):
+            sessions.use(used)
+
+    old, used = sessions.open("counter", Lingering), sessions.open("counter", toy.Counter)
+    now[0] = 200.0
+    assert asyncio.run(sessions.expire()) == ["counter"]
+    assert (old.closed, used.closed) == (True, False)
+
+
+def test_a_session_that_cannot_be_closed_does_not_hold_up_the_end(slow, monkeypatch, caplog):
+    async def hang(self):
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr("agentgym_rl.envs.protocol.server.app.CLOSE_S", 0.01)
+    monkeypatch.setattr(Slow, "_close", hang)
+    with TestClient(slow) as client:
+        opened(client)
+    assert "the sessions were not closed within 0.01 s" in caplog.text
+
+
+@pytest.mark.parametrize("empty", ["train", "test"])
+def test_a_split_may_be_empty(monkeypatch, empty):
+    class Partial(toy.Counter):
+        @property
+        def spec(self):
+            return replace(super().spec, splits={**super().spec.splits, empty: ()})
+
+    monkeypatch.setattr("agentgym_rl.envs.registry.env_class", lambda name: Partial)
+    client = TestClient(create_app(Settings(envs={"counter": {}})))
+    assert client.get("/numbering").json()["splits"].keys() == {"train", "test"}
+    assert Offer.of(dialect("todo"), "http://a", Partial().spec, {}, None).unavailable == {}
+
+
+def test_every_worker_tells_the_digests_of_the_splits(toys, tmp_path):
+    settings = Settings(envs={"counter": {}}, workers=2)
+    for worker in range(2):
+        told = TestClient(create_app(settings, worker, tmp_path)).get("/numbering")
+        assert told.json() == {"env": "counter", "splits": digests(make("counter"))}
 
 
 def test_the_server_looks_for_unused_sessions_itself(toys):

@@ -1,6 +1,7 @@
 """The ASGI application: the routes of the environments, pages about them, and the expiry of sessions."""
 
 import asyncio
+import logging
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -18,6 +19,10 @@ from agentgym_rl.envs.protocol.server.sessions import Sessions
 from agentgym_rl.envs.protocol.server.settings import Settings
 from agentgym_rl.envs.protocol.wire import dialect
 
+log = logging.getLogger(__name__)
+
+CLOSE_S = 5.0
+"""Most seconds for closing the sessions at the end."""
 ABOUT = "Text environments in AgentGym's protocol: /create a session, /reset it to a task, /step until done, /close."
 
 
@@ -83,7 +88,10 @@ def frame(
         sweeping.cancel()
         if peers is not None:
             peers.stop()
-        await sessions.close_all()
+        try:
+            await asyncio.wait_for(sessions.close_all(), CLOSE_S)
+        except TimeoutError:
+            log.warning("the sessions were not closed within %g s; those that hang are left open", CLOSE_S)
 
     app = FastAPI(title="agentgym-rl", description=about, lifespan=lifespan)
     app.add_middleware(Middleware, routes=table or {}, settings=settings, peers=peers)

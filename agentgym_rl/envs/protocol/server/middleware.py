@@ -11,6 +11,7 @@ from agentgym_rl.envs.protocol.server.settings import Settings
 
 OPEN = frozenset({"/health"})
 """Paths that need no token."""
+OTHERS = detail(403, "web pages of others may not use this server")
 
 
 class Middleware:
@@ -34,7 +35,7 @@ class Middleware:
         if scope["type"] == "websocket":
             # Any web page can open a socket to any server, but browsers tell whose page it is.
             if not _own_page(headers):
-                return await _refuse(scope, receive, send, detail(403, "web pages of others may not use this server"))
+                return await _refuse(scope, receive, send, OTHERS)
             return await self._app(scope, receive, send)
         path: str = scope["path"]
         route = self._routes.get(path)
@@ -64,7 +65,7 @@ class Middleware:
         kind = headers.get(b"content-type", b"").split(b";")[0].strip().lower()
         if raw and kind != b"application/json":
             return detail(415, "the body should be JSON with Content-Type: application/json")
-        return raw
+        return raw if raw or _own_page(headers) else OTHERS
 
     async def _answer(self, path: str, route: Route, query: str, raw: bytes) -> Response:
         try:
@@ -77,7 +78,7 @@ class Middleware:
 
 
 def _own_page(headers: dict[bytes, bytes]) -> bool:
-    """Whether a socket is opened by a page of this server, or by no page at all."""
+    """Whether a page of this server, or no page at all, opens a socket or sends a request."""
     origin = headers.get(b"origin")
     return origin is None or origin.partition(b"://")[2] == headers.get(b"host")
 

@@ -10,7 +10,7 @@ import itertools
 from pathlib import Path
 
 from agentgym_rl.envs import rpc
-from agentgym_rl.envs.protocol.server.operations import Body, Malformed, integer
+from agentgym_rl.envs.protocol.server.operations import NUMBERING, Body, Malformed, integer
 from agentgym_rl.envs.protocol.server.routes import Response, Route, detail
 
 
@@ -49,6 +49,8 @@ class Peers:
                 if response.status != 503:
                     break
             return response
+        if route.name == NUMBERING:
+            return await route.answer(request)
         try:
             session = integer(request, route.dialect.key)
         except Malformed as error:

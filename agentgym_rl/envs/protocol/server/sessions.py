@@ -100,14 +100,14 @@ class Sessions:
         Returns:
             The name of each one's environment; the session itself would keep its memory.
         """
-        names = [session.name for session in self._unused() if await self.close(session)]
+        # each is looked at again at its turn: it may be used while others are closed
+        names = [each.name for each in list(self._open.values()) if self._unused(each) and await self.close(each)]
         if names:
             _give_back_memory()
         return names
 
-    def _unused(self) -> list[Session]:
-        last = self._clock() - self._ttl
-        return [session for session in self._open.values() if session.used < last and not session.lock.locked()]
+    def _unused(self, session: Session) -> bool:
+        return session.used < self._clock() - self._ttl and not session.lock.locked()
 
     async def close_all(self) -> None:
         await asyncio.gather(*(self.close(session) for session in list(self._open.values())))
