@@ -17,7 +17,7 @@ from functools import reduce
 from operator import or_
 from typing import Any
 
-from agentgym_rl.envs.core import EnvError, Task
+from agentgym_rl.envs.core import Task
 from agentgym_rl.envs.sync import make
 from agentgym_rl.envs.tools import BadCall, Tool
 
@@ -53,9 +53,9 @@ class ToolEnv:
             TaskNotFound: there is no such task.
             EnvUnavailable, EnvTimeout: the environment cannot start it.
         """
+        self._over, self._failed, self._reward = True, True, 0.0
         observation = self._env.reset(item_id)
         self._over = self._failed = False
-        self._reward = 0.0
         return observation
 
     def get_reward(self) -> float | None:
@@ -71,7 +71,7 @@ class ToolEnv:
             return f"Error: {error}"
         try:
             observation, reward, terminated, truncated, _ = self._env.step(command)
-        except EnvError:
+        except Exception:  # whatever it is, TRL would go on with it as the result of the call
             self._over = self._failed = True
             raise
         self._reward += reward

@@ -78,18 +78,24 @@ def test_a_call_that_fits_no_tool_is_an_observation():
         env.move(speed=3)
 
 
-def test_a_failure_of_the_environment_has_no_reward(toys, monkeypatch):
+@pytest.mark.parametrize("error", [EnvUnavailable("gone"), KeyError("a bug")])
+def test_a_failure_of_the_environment_has_no_reward(toys, monkeypatch, error):
     env = environment_factory("counter", hurry=True)()
     assert [*tools(type(env))] == ["act"] and env._env.env.hurry
     env.reset(item_id="counter_1", prompt=[], environment="counter")
 
     async def failing(self, action):
-        raise EnvUnavailable("gone")
+        raise error
 
     monkeypatch.setattr(toy.Counter, "_step", failing)
-    with pytest.raises(EnvUnavailable):
+    with pytest.raises(type(error)):
         env.act("say 1")
     assert env.get_reward() is None and env.act("say 1") == "The episode is over."
+    monkeypatch.setattr(toy.Counter, "_reset", failing)
+    env._failed = False
+    with pytest.raises(type(error)):
+        env.reset(item_id="counter_2")
+    assert env.get_reward() is None
     monkeypatch.undo()
 
 
