@@ -9,7 +9,7 @@ import re
 from functools import cache
 from pathlib import Path
 
-ITEM_ID = re.compile(r"(?:(?:lmrlgym|tool)_)?([a-z][a-z0-9_-]*)_(\d+)")
+ITEM_ID = re.compile(r"(?:(?:lmrlgym|tool)_)?([a-z][a-z0-9_-]*)_([0-9]{1,18})")
 
 
 def read(item_id: str) -> tuple[str, int] | None:

@@ -87,6 +87,8 @@ def test_a_failed_step_leaves_the_episode_and_every_close_reaches_the_environmen
         ("textcraft", None),
         ("textcraft_x", None),
         ("Textcraft_1", None),
+        (f"textcraft_{'9' * 5000}", None),
+        ("textcraft_٣", None),
         ("", None),
     ],
 )
