@@ -22,7 +22,12 @@ class Protocol(StrEnum):
     mcp = "mcp"
 
 
+OVER_HTTP = ("host", "port", "workers", "session_ttl", "max_sessions", "body_limit", "token_file", "token_env")
+"""Options that do nothing for ``--protocol mcp``."""
+
+
 def command(
+    context: typer.Context,
     envs: Annotated[list[str], typer.Argument(metavar="ENV...", help="Names of the environments to serve.")],
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 takes a free one.")] = 8000,
@@ -54,6 +59,10 @@ def command(
     if panel and protocol is not Protocol.openenv:
         raise ValueError(f"--panel {panel[0]}: panels are told by OpenEnv's Task API; add --protocol openenv")
     if protocol is Protocol.mcp:
+        given = [name for name in OVER_HTTP if _is_given(context, name)]
+        if given:
+            what = f"--{given[0].replace('_', '-')}"
+            raise ValueError(f"{what} is for HTTP; --protocol mcp talks on standard input and output")
         _tools(envs, option or [], style)
         return
     with needs("serve", "serve"):
@@ -81,6 +90,12 @@ def command(
         serve(settings, listening, create_site)
         return
     serve(settings, listening, create_app if protocol is Protocol.agentgym else create_openenv_app)
+
+
+def _is_given(context: typer.Context, name: str) -> bool:
+    """Whether an option stands on the command line."""
+    source = context.get_parameter_source(name)
+    return source is not None and source.name == "COMMANDLINE"
 
 
 def _tools(envs: list[str], options: list[str], style: str) -> None:

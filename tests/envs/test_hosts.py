@@ -445,6 +445,7 @@ def test_a_world_that_is_not_installed(kind):
         ({"workers": 8}, "host.workers=8 is for process and ray, not for host.kind=local"),
         ({"address": "http://a", "workers": 2}, "host.workers=2 is for process and ray, not for host.kind=remote"),
         ({"sessions": 2}, "host.sessions=2 is for workers and servers, not for host.kind=local"),
+        ({"kind": "ray", "address": "auto", "token_env": "T"}, "host.token_env=T is for servers"),
         ({"timeout": 0}, "host.timeout must be greater than 0, got 0"),
         ({"patience": -1}, "host.patience must be greater than 0, got -1"),
         ({"adress": "http://a"}, "host has no setting adress; its settings: kind, address,"),

@@ -25,15 +25,16 @@ from agentgym_rl.envs.core import (
     EnvFault,
     EnvTimeout,
     EnvUnavailable,
+    Observation,
     ProtocolError,
     TaskNotFound,
 )
 from agentgym_rl.envs.formats import opening, reader, write
 from agentgym_rl.envs.hosts import HostSettings, open_host
-from agentgym_rl.envs.hosts.openenv import _OFFERS
+from agentgym_rl.envs.hosts.openenv import _OFFERS, OpenEnvSession
 from agentgym_rl.envs.numbering import Panel
 from agentgym_rl.envs.protocol.openenv import wire
-from agentgym_rl.envs.protocol.openenv.client import ask
+from agentgym_rl.envs.protocol.openenv.client import Offer, ask
 from agentgym_rl.envs.protocol.openenv.games import Served
 from agentgym_rl.envs.protocol.openenv.server import create_openenv_app
 from agentgym_rl.envs.protocol.server import Settings, http
@@ -397,6 +398,12 @@ def test_mcp_over_http_shares_its_session_with_a_socket():
         assert code(talk(f"{address}", reset())[0]) is False
 
 
+def test_workers_have_no_sessions_over_http(toys, tmp_path):
+    client = TestClient(create_openenv_app(Settings(envs={"counter": {}}, workers=2), 0, tmp_path))
+    create = {"jsonrpc": "2.0", "id": 1, "method": "openenv/session/create"}
+    assert "a server with 2 workers has no such sessions" in client.post("/mcp", json=create).json()["error"]["message"]
+
+
 def test_sessions_over_http_that_expired_are_forgotten(toys):
     now = [0.0]
     served_app = create_openenv_app(Settings(envs={"counter": {}}, session_ttl=100), clock=lambda: now[0])
@@ -421,6 +428,28 @@ def test_an_empty_split_draws_no_task(monkeypatch):
     with pytest.raises(wire.Fault, match="counter train has no task; choose another of the splits train, test"):
         served.choose({})
     assert served.choose({"split": "test", "seed": 1}).index >= 40
+
+
+def test_a_part_is_played_under_the_name_that_the_server_has_with_the_rules_of_a_file(monkeypatch, tmp_path):
+    class Offering:
+        def offer(self, name):
+            return Offer("ws://a", "", "maze", "", {})
+
+    requests = []
+
+    async def start(self, data):
+        requests.append(data)
+        return Observation("A wall above you.")
+
+    said = [{"from": speaker, "value": text} for speaker, text in zip(["human", "gpt", "human"], "abc", strict=True)]
+    said[2]["value"] = "The rules.\nThe goal is at position 1, 2. Your current position is at position 3, 4. Walls."
+    file = tmp_path / "said.json"
+    file.write_text(json.dumps([{"item_id": "maze_3", "conversations": said}]))
+    monkeypatch.setattr(OpenEnvSession, "_start", start)
+    env = OpenEnvSession("maze-far", {"instruction_of": str(file)}, Offering())
+    here = make("maze", instruction_of=str(file))
+    told = asyncio.run(env.reset(Task("maze-far", 3)))
+    assert told == here._opened(Observation("A wall above you.")) and requests == [{"item_id": "maze_3"}]
 
 
 def test_a_task_api_that_is_none_is_named(monkeypatch):

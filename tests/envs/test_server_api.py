@@ -72,6 +72,8 @@ def test_a_real_port(toys):
         (["counter", "--token-env", "NO_SUCH_VARIABLE"], "NO_SUCH_VARIABLE is not set"),
         (["counter", "--token-env", "X", "--token-file", "x"], "not both"),
         (["counter", "--host", "203.0.113.1"], "cannot listen"),
+        (["todo", "--protocol", "mcp", "--port", "8000"], "--port is for HTTP; --protocol mcp talks on standard input"),
+        (["todo", "--protocol", "mcp", "--token-env", "X"], "--token-env is for HTTP"),
     ],
 )
 def test_the_command_says_what_is_wrong(toys, arguments, message):

@@ -14,7 +14,7 @@ from agentgym_rl.envs.openenv import OpenEnv
 from agentgym_rl.envs.pool import Member, Pool
 from agentgym_rl.envs.protocol.openenv.client import Invalid, Offer, Socket, ask
 from agentgym_rl.envs.protocol.openenv.wire import Data, read_result
-from agentgym_rl.envs.registry import make
+from agentgym_rl.envs.registry import base_name, make
 from agentgym_rl.envs.sync import outside
 from agentgym_rl.envs.tooluse.tool import Refused
 
@@ -91,7 +91,7 @@ class OpenEnvHost(EnvHost):
         return _OFFERS[key]
 
     async def _ask(self, address: str, name: str) -> Offer:
-        return await ask(address, name, self.settings.token, self.settings.timeout)
+        return await ask(address, base_name(name), self.settings.token, self.settings.timeout)
 
 
 class OpenEnvSession(EnvProxy):
@@ -106,16 +106,20 @@ class OpenEnvSession(EnvProxy):
         facts = make(name, **options)
         self.offer = host.offer(name)
         super().__init__(facts.with_facts(self.offer) if isinstance(facts, OpenEnv) else facts)
-        if not isinstance(facts, OpenEnv) and self.offer.name != name:
-            raise ProtocolError(f"{self.offer.base} has the environment {self.offer.name}, not {name}")
+        if not isinstance(facts, OpenEnv) and self.offer.name != base_name(name):
+            raise ProtocolError(f"{self.offer.base} has the environment {self.offer.name}, not {base_name(name)}")
         self._name, self._host = name, host
         self._lease: tuple[Member, Socket] | None = None
         self._sound = True
         """Whether every request of the open socket was answered."""
         self._earned = 0.0
 
+    def _opened(self, first: Observation) -> Observation:
+        return self.facts._opened(first)
+
     async def _reset(self, task: Task) -> Observation:
-        data = self.facts.reset_data(task) if isinstance(self.facts, OpenEnv) else {"item_id": str(task)}
+        there = str(Task(base_name(self._name), task.index))
+        data = self.facts.reset_data(task) if isinstance(self.facts, OpenEnv) else {"item_id": there}
         try:
             first = await self._start(data)
         except EnvUnavailable:

@@ -53,7 +53,7 @@ class HostSettings:
             raise ValueError(f"host.workers={self.workers} is for process and ray, not for host.kind={self.kind}")
         if self.kind == "local" and self.sessions is not None:
             raise ValueError(f"host.sessions={self.sessions} is for workers and servers, not for host.kind=local")
-        if self.token_env is not None and not self.addresses:
+        if self.token_env is not None and self.kind != "remote":
             raise ValueError(f"host.token_env={self.token_env} is for servers; add host.address, or leave it out")
         if self.kind == "remote":
             for address in self.addresses:

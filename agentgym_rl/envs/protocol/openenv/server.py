@@ -46,7 +46,7 @@ def create_openenv_app(
     for served in all_served:
         metrics.expired.labels(served.name)  # so that the page lists it at 0
         for prefix in ([""] if len(all_served) == 1 else []) + [f"/{served.name}"]:
-            app.include_router(_session_routes(served), prefix=prefix)
+            app.include_router(_session_routes(served, workers), prefix=prefix)
             app.include_router(_task_routes([served]), prefix=prefix)
     if len(all_served) > 1:
         app.include_router(_task_routes(all_served))
@@ -61,8 +61,8 @@ async def _refuse(_: Request, error: Exception) -> JSONResponse:
     return JSONResponse({"detail": str(error), **named}, status)
 
 
-def _session_routes(served: Served) -> APIRouter:
-    """Sessions of an environment, and pages about it."""
+def _session_routes(served: Served, workers: int) -> APIRouter:
+    """Sessions of an environment, and pages about it; sessions over HTTP only where there is one worker."""
     router = APIRouter(tags=[served.name])
     games: dict[str, Game] = {}
     """Sessions that were opened over HTTP (``openenv/session/create``), by id."""
@@ -129,6 +129,8 @@ def _session_routes(served: Served) -> APIRouter:
         if data.get("jsonrpc") != "2.0" or not isinstance(method, str) or not isinstance(params, dict):
             return failure(number, -32600, "this is no request of JSON-RPC 2.0")
         if method == "openenv/session/create":
+            if workers > 1:
+                return failure(number, -32000, f"a server with {workers} workers has no such sessions; open WS /ws")
             for session_id in [each for each, game in games.items() if game.session.closed]:
                 del games[session_id]  # it expired
             game = served.open()
