@@ -18,6 +18,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from math import isfinite
 from typing import Any, ClassVar, Literal, TypeVar, final
 
 from agentgym_rl.envs import item_ids
@@ -283,6 +284,7 @@ class TextEnv(ABC):
         Raises:
             ProtocolError: no task was reset, or the episode is over.
             EnvUnavailable, EnvTimeout: the environment failed.
+            EnvFault: its reward is no finite number.
         """
         return await self._guarded(self._step, action)
 
@@ -330,6 +332,8 @@ class TextEnv(ABC):
         if not self._in_episode:
             raise ProtocolError(f"{self.spec.name}: step before reset or after the end of the episode; reset first")
         result = _checked(await step(encodable(action)), Step, f"{type(self).__name__}._step")
+        if not isfinite(result.reward):
+            raise EnvFault(f"{type(self).__name__}._step gives the reward {result.reward}; rewards are in [0, 1]")
         if result.done:
             self._in_episode = False
         observation = _encodable(result.observation)

@@ -1,12 +1,13 @@
 """What the base class does for every environment."""
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 import toy
 
 from agentgym_rl.envs import item_ids
-from agentgym_rl.envs.core import EnvUnavailable, ProtocolError, Task, TaskNotFound
+from agentgym_rl.envs.core import EnvFault, EnvUnavailable, ProtocolError, Task, TaskNotFound
 
 TASK = Task("counter", 1)
 
@@ -21,6 +22,21 @@ class Failing(toy.Counter):
 
     async def _close(self):
         self.closed += 1
+
+
+@pytest.mark.parametrize("reward", [float("nan"), float("inf")])
+def test_a_reward_is_a_finite_number(reward):
+    class Undefined(toy.Counter):
+        async def _step(self, action):
+            return replace(await super()._step(action), reward=reward)
+
+    async def main():
+        env = Undefined()
+        await env.reset(TASK)
+        with pytest.raises(EnvFault, match=f"Undefined._step gives the reward {reward}; rewards are in"):
+            await env.step("say 1")
+
+    asyncio.run(main())
 
 
 def test_calls_out_of_order_raise():

@@ -6,8 +6,10 @@ import random
 import signal
 import sys
 import threading
+import time
 from contextlib import contextmanager
 from pathlib import Path
+from unittest.mock import MagicMock
 
 import pytest
 import toy
@@ -372,6 +374,26 @@ def test_what_an_environment_raises_in_an_actor_does_not_end_it(raised, monkeypa
     with pytest.raises(RuntimeError, match="a traceback"):
         asyncio.run(worker.call("step", 1, "look"))
     assert worker.alive
+
+
+def test_actors_that_start_at_once_join_one_cluster(monkeypatch):
+    module = pytest.importorskip("agentgym_rl.envs.hosts.ray")
+    joined = []
+
+    def init(**_):
+        time.sleep(0.01)
+        joined.append(True)
+
+    monkeypatch.setattr("ray.init", init)
+    monkeypatch.setattr("ray.is_initialized", lambda: bool(joined))
+    monkeypatch.setattr(module, "_SESSIONS", MagicMock())
+    host = module.RayHost(HostSettings(kind="ray", workers=2))
+
+    async def main():
+        await asyncio.gather(host.start("one"), host.start("two"))
+
+    asyncio.run(main())
+    assert joined == [True]
 
 
 def test_a_style_that_only_some_environments_have(monkeypatch):

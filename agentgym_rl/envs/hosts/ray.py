@@ -1,6 +1,7 @@
 """Environments in Ray actors, spread over a cluster."""
 
 import asyncio
+import threading
 from collections.abc import Sequence
 from typing import Any
 
@@ -23,14 +24,20 @@ class RayHost(WorkerHost):
 
     async def start(self, name: str) -> Worker:
         """Start an actor."""
-        if not ray.is_initialized():
-            address = self.settings.address
-            await asyncio.to_thread(ray.init, address=address, include_dashboard=False, log_to_driver=False)
+        await asyncio.to_thread(_join, self.settings.address)
         actor = _SESSIONS.options(scheduling_strategy="SPREAD", num_cpus=0, max_concurrency=CALLS).remote()
         return ActorWorker(name, actor)
 
 
 _SESSIONS = ray.remote(Sessions)
+_JOINING = threading.Lock()
+
+
+def _join(address: Any) -> None:
+    """Join or start a cluster, once; actors may start at the same time."""
+    with _JOINING:
+        if not ray.is_initialized():
+            ray.init(address=address, include_dashboard=False, log_to_driver=False)
 
 
 class ActorWorker(Worker):
