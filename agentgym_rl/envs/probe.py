@@ -6,6 +6,7 @@ prints ``{item id: digest}``; the checker runs it under other hash seeds to comp
 
 import asyncio
 import json
+import os
 import random
 import sys
 from collections.abc import Callable, Sequence
@@ -120,6 +121,8 @@ async def digest(env: TextEnv, task: Task) -> str:
 
 
 async def _main() -> None:
+    answer = os.fdopen(os.dup(sys.stdout.fileno()), "w")
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # what environments print must not get into the answer
     request = json.load(sys.stdin)
     env = make(request["env"], **request["options"])
     tasks = [Task.parse(item_id) for item_id in request["item_ids"]]
@@ -127,7 +130,8 @@ async def _main() -> None:
         digests = {str(task): await digest(env, task) for task in tasks}
     finally:
         await env.close()
-    json.dump(digests, sys.stdout)
+    with answer:
+        json.dump(digests, answer)
 
 
 if __name__ == "__main__":

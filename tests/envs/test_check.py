@@ -163,6 +163,17 @@ def test_tenths_that_sum_to_one_are_no_fault():
     assert reward_faults(trail) == []
 
 
+@pytest.mark.slow
+def test_what_an_environment_prints_is_no_fault(toys):
+    (toys / "loud_world.py").write_text(
+        "import toy\n\nprint('ready')\n\n\nclass Loud(toy.Counter):\n    name = 'loud'\n\n"
+        "    async def _step(self, action):\n        print(action)\n        return await super()._step(action)\n"
+    )
+    points = toys / "toy_worlds-1.0.dist-info" / "entry_points.txt"
+    points.write_text(points.read_text() + "loud = loud_world:Loud\n")
+    assert check("loud", n=1)["deterministic across processes"].passed
+
+
 def test_probe_process_prints_digests():
     request = {"env": "counter", "options": {"style": "compact"}, "item_ids": ["counter_1", "counter_2"]}
     process = subprocess.run(

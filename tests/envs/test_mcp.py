@@ -431,15 +431,10 @@ def test_a_task_is_drawn_from_a_split_that_has_one():
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        (
-            {"check": {"state": {"tool": "notse"}, "equals": {}}},
-            r"tasks.jsonl:1: the MCP server 'notes' has no tool 'notse'",
-        ),
-        (
-            {"check": {"state": {"tool": "notes", "arguments": {"of": 1}}, "equals": {}}},
-            "tasks.jsonl:1: check: notes: ",
-        ),
-        ({"setup": [["finish", {"answer": 1}]]}, "has no tool 'finish'; it has notes"),
+        ({"check": {"state": {"tool": "note"}, "equals": 1}}, "jsonl:1: there is no function 'note'; there are notes"),
+        ({"check": {"state": {"tool": "notes", "arguments": {"of": 1}}, "equals": 1}}, "jsonl:1: notes: "),
+        ({"setup": [["finish", {"answer": 1}]]}, "jsonl:1: there is no function 'finish'; there are notes"),
+        ({"plan": [["notes", {}], ["end", {"answer": 1}]]}, "jsonl:1: there is no function 'end'"),
     ],
 )
 def test_a_file_that_calls_what_the_server_has_not_is_refused(opened, monkeypatch, change, says):

@@ -19,11 +19,11 @@ from agentgym_rl.envs.core import (
 from agentgym_rl.envs.explorable import Call
 from agentgym_rl.envs.extras import needs
 from agentgym_rl.envs.task_file import read_tasks, splits_of, task_at
-from agentgym_rl.envs.tools import Tool, to_command
+from agentgym_rl.envs.tools import BadCall, Tool, to_command
 from agentgym_rl.envs.tooluse import wording
 from agentgym_rl.envs.tooluse.calls import instructions, read_call
 from agentgym_rl.envs.tooluse.tool import FINISH, Refused
-from agentgym_rl.envs.tooluse.written import ExplorableTools, Outcome, ToolTask, check_calls, task_of
+from agentgym_rl.envs.tooluse.written import ExplorableTools, Outcome, ToolTask, task_of
 
 if TYPE_CHECKING:
     from agentgym_rl.envs.mcp.connection import Connection
@@ -86,7 +86,7 @@ class MCP(ExplorableTools):
             self._server = Server(server, pairs, folder, timeout, start_timeout)
             tools = _with_finish(offered(self._server), server)
             if tasks is not None:
-                check_calls(tasks, f"the MCP server {server!r}", self._tasks, tools[:-1])
+                _check_calls(tasks, self._tasks, tools)
         splits = splits_of(self._tasks)
         self._spec = EnvSpec(
             name=self.name,
@@ -168,6 +168,19 @@ class MCP(ExplorableTools):
         if not self._tasks:
             raise EnvUnavailable(f"mcp has no tasks {self._missing}")
         return task_at(self.name, self._tasks, index)
+
+
+def _check_calls(path: str, tasks: Sequence[ToolTask], tools: tuple[Tool, ...]) -> None:
+    """Raises ValueError: a setup, a check or a plan has a call that does not fit the tools, of which ``finish`` is the
+    last and only for plans; names file and line."""
+    for number, task in enumerate(tasks, start=1):
+        try:
+            for name, arguments in (*task.setup, *([task.shown] if task.shown else [])):
+                to_command(tools[:-1], name, arguments)
+            for name, arguments in task.plan:
+                to_command(tools, name, arguments)
+        except BadCall as error:
+            raise ValueError(f"{path}:{number}: {error}") from error
 
 
 def _with_finish(tools: tuple[Tool, ...], server: str) -> tuple[Tool, ...]:

@@ -128,22 +128,6 @@ def _task(
     return ToolTask(**fields, check=check, setup=setup, plan=plan, folder=folder)
 
 
-def check_calls(path: str, env: str, tasks: Sequence[ToolTask], tools: Sequence[Tool]) -> None:
-    """Raises ValueError: a setup or a check calls a tool that there is not, or a check one with arguments that do not
-    fit it, so that no episode could earn anything; names file and line."""
-    named = {tool.name: tool for tool in tools}
-    for number, task in enumerate(tasks, start=1):
-        for name, _ in (*task.setup, *([task.shown] if task.shown else [])):
-            if name not in named:
-                raise ValueError(f"{path}:{number}: {env} has no tool {name!r}; it has {', '.join(named)}")
-        if task.shown:
-            name, arguments = task.shown
-            try:
-                named[name].command(arguments)
-            except BadCall as error:
-                raise ValueError(f"{path}:{number}: check: {error}") from error
-
-
 def _verify(check: Mapping[str, Any]) -> None:
     """Raises ValueError: a check is not complete."""
     kind = next(key for key in CHECKS if key in check)
