@@ -60,7 +60,7 @@ class OpenAIJudge:
         said: str = answer.text.upper()
         for pattern, verdict in _SAID:
             said = re.sub(pattern, verdict, said)
-        matches = [word for word in re.findall(r"[A-Z]+", said) if word in verdicts]
+        matches: list[str] = [word for word in re.findall(r"[A-Z]+", said) if word in verdicts]
         if not matches:
             start = answer.text[:80]
             raise EnvUnavailable(f"the judge at {self._endpoint.url} said none of {', '.join(verdicts)}: {start!r}")
