@@ -30,7 +30,7 @@ FROZEN = {
         "train": "5fd48b6933df70b3",
         "test": "b9d8680976bfdca5",
         "train_variants": "f3d4cd7e864ed00f",
-        "val_variants": "5115d89ef6e77776",
+        "val_variants": "9d7be635846d638b",
         "test_variants": "70050fafab1d752e",
     },
     "academia": {
