@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 
 FIRST, END = 20_000, 32_768
-"""From there on the system lends ports to every new connection."""
+"""Of the range; the system lends ports from the end on to every new connection."""
 STARTS, APART = 12_000, 7_309
-"""Ports at which processes begin, and how far two of consecutive ids are from each other: by the golden section, so
-that others of close ids are far from both."""
+"""How many ports processes begin at, and how far those of consecutive ids are apart: by the golden section, so that no
+two processes of close ids begin near each other."""
 
 
 def meeting_ports(process: int | None = None) -> list[int]:

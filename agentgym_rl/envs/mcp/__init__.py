@@ -171,14 +171,10 @@ class MCP(ExplorableTools):
 
 
 def _check_calls(path: str, tasks: Sequence[ToolTask], tools: tuple[Tool, ...]) -> None:
-    """Raises ValueError: a setup, a check or a plan has a call that does not fit the tools, of which ``finish`` is the
-    last and only for plans; names file and line."""
+    """Raises ValueError: a call of a task does not fit the tools, the last of which is finish; names file and line."""
     for number, task in enumerate(tasks, start=1):
         try:
-            for name, arguments in (*task.setup, *([task.shown] if task.shown else [])):
-                to_command(tools[:-1], name, arguments)
-            for name, arguments in task.plan:
-                to_command(tools, name, arguments)
+            task.check_calls(tools[:-1], tools[-1])
         except BadCall as error:
             raise ValueError(f"{path}:{number}: {error}") from error
 

@@ -66,6 +66,13 @@ class ToolTask(WrittenTask):
         """Whether an answer is the one of the check."""
         return matches(self.check["answer"], answer, float(self.check.get("tolerance", 0.0)))
 
+    def check_calls(self, tools: tuple[Tool, ...], *ends: Tool) -> None:
+        """Raises BadCall: a call of its setup, check or plan does not fit the tools; ``ends`` are for plans alone."""
+        for name, arguments in (*self.setup, *([self.shown] if self.shown else [])):
+            to_command(tools, name, arguments)
+        for name, arguments in self.plan:
+            to_command((*tools, *ends), name, arguments)
+
     async def reward(self, outcome: Outcome) -> float:
         """The reward of a finished episode, in [0, 1].
 
@@ -107,10 +114,7 @@ def reader(draft: type[Draft[Any]]) -> Callable[[Mapping[str, Any], Path], ToolT
 
     def read(line: Mapping[str, Any], folder: Path) -> ToolTask:
         task = task_with_start(line, folder)
-        for name, arguments in (*task.setup, *([task.shown] if task.shown else [])):
-            to_command(tools, name, arguments)
-        for name, arguments in task.plan:
-            to_command((*tools, CHECK, FINISH), name, arguments)
+        task.check_calls(tools, CHECK, FINISH)
         return task
 
     return read
