@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 from agentgym_rl import cli
 from agentgym_rl.cli import app
 from agentgym_rl.data import agenttraj
+from agentgym_rl.data.files import alone
 from agentgym_rl.envs.core import EnvUnavailable, Observation, Step
 
 pytestmark = pytest.mark.usefixtures("toys")
@@ -226,6 +227,17 @@ def test_collect_interrupted_says_how_to_go_on(tmp_path, monkeypatch):
     assert result.exit_code == 130
     assert "same command goes on" in result.stderr
     assert [path.name for path in tmp_path.glob("a*")] == ["a.json.partial.jsonl"]
+
+
+@pytest.mark.parametrize(
+    "command", [["collect", "counter"], ["expand", "counter", "--model", "openai:m@http://127.0.0.1:1/v1"]]
+)
+def test_two_processes_cannot_write_one_file(command, tmp_path, monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "any")
+    with alone(tmp_path, "a.json"):
+        result = run(*command, "--out", tmp_path / "a.json")
+    assert result.exit_code == 2 and "another process writes" in result.output, result.output
+    assert not (tmp_path / "a.json.partial.jsonl").exists()
 
 
 @pytest.mark.parametrize(

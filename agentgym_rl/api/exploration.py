@@ -72,10 +72,9 @@ class Prepared:
         Raises:
             ValueError: another process is at it, or the file is there already.
         """
-        journal = beside(self.out)
-        if self.out.exists() and not journal.exists():
+        if self.out.exists() and not beside(self.out).exists():
             raise ValueError(f"{self.out} exists; choose another out=, or delete it")
-        with alone(journal, self.out):
+        with alone(self.out.parent, self.out.name):
             return asyncio.run(closing_all(self.models, self.explorer.run()))
 
 

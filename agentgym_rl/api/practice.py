@@ -73,7 +73,7 @@ class Practice:
         Raises:
             ValueError: another process is at it.
         """
-        with alone(self.out / ".lock"):
+        with alone(self.out):
             return asyncio.run(closing_all(self.models, self.learner.run()))
 
     def validations(self, fetch: Callable[[str], str] = pretrained.local) -> Iterator[Prepared]:

@@ -8,6 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
+from filelock import FileLock, Timeout
+
 from agentgym_rl.data.episode_schema import holds_episodes
 from agentgym_rl.envs.extras import needs
 from agentgym_rl.envs.tables import arrow, batches, check_size, json_lines, json_list, parquet_file, parse_json
@@ -54,26 +56,26 @@ def written_whole(path: str | Path) -> Iterator[Path]:
 
 
 @contextmanager
-def alone(file: Path, what: Path | None = None) -> Iterator[None]:
-    """Inside, no other process is alone with the same file, which is made where there is none.
+def alone(folder: Path, name: str = "") -> Iterator[None]:
+    """Inside, no other process is alone with the same folder, or file in it. A hidden file with the lock stays.
 
     Args:
-        what: is written, for the error; by default the file's folder.
+        folder: is made where there is none.
+        name: of the file.
 
     Raises:
         ValueError: another process is.
     """
-    import fcntl  # Linux and macOS have it
-
-    file.parent.mkdir(parents=True, exist_ok=True)
-    with file.open("a") as handle:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise ValueError(
-                f"another process writes {what or file.parent}; wait for it, or choose another out="
-            ) from error
+    folder.mkdir(parents=True, exist_ok=True)
+    lock = FileLock(folder / (f".{name}.lock" if name else ".lock"))
+    try:
+        lock.acquire(timeout=0)
+    except Timeout as error:
+        raise ValueError(f"another process writes {folder / name}; wait for it, or choose another out") from error
+    try:
         yield
+    finally:
+        lock.release()
 
 
 def check_file(path: Path, *kinds: str) -> None:

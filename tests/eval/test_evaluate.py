@@ -46,7 +46,12 @@ def figures(evaluated):
 
 def test_a_result_is_whole_and_reads_back(tmp_path):
     evaluated = run(tmp_path / "a", plan_of(samples=3, panel="counter:test,vast:test:4"))
-    assert sorted(path.name for path in (tmp_path / "a").iterdir()) == ["episodes", "panel.json", "result.json"]
+    assert sorted(path.name for path in (tmp_path / "a").iterdir()) == [
+        ".lock",
+        "episodes",
+        "panel.json",
+        "result.json",
+    ]
     again = result.read(tmp_path / "a")
     assert figures(again) == figures(evaluated)
     data = json.loads((tmp_path / "a" / "result.json").read_text())
@@ -61,7 +66,7 @@ def test_a_result_is_whole_and_reads_back(tmp_path):
 
 def test_two_processes_cannot_run_one_evaluation(tmp_path):
     """Both would pay for every episode, and one would end without its journal."""
-    with alone(tmp_path / JOURNAL), pytest.raises(ValueError, match=r"another process writes .*; wait for it"):
+    with alone(tmp_path), pytest.raises(ValueError, match=r"another process writes .*; wait for it"):
         run(tmp_path)
     run(tmp_path)
     assert not (tmp_path / JOURNAL).exists()

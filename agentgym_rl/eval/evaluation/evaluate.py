@@ -13,7 +13,7 @@ from agentgym_rl.eval import intervals
 from agentgym_rl.eval.evaluation import result
 from agentgym_rl.eval.evaluation.plan import Plan
 from agentgym_rl.eval.evaluation.result import Result
-from agentgym_rl.rollout.journal import Entry, Journal, beside
+from agentgym_rl.rollout.journal import Entry, Journal
 from agentgym_rl.rollout.loop import check_rules
 from agentgym_rl.rollout.policies import Policy, Price
 from agentgym_rl.rollout.runner import PATIENCE, Progress, episodes_of, run_jobs
@@ -61,7 +61,7 @@ async def evaluate(
         await host.check(env, options)
         check_rules(host.open(env, options), plan.rules.of_env(env))
     place = folder / result.NAME
-    with alone(beside(place), folder), Journal.beside(place, plan.to_dict()) as journal:
+    with alone(folder), Journal.beside(place, plan.to_dict()) as journal:
         begun -= _take_over(journal, policy, folder, earlier)
         so_far = partial(_so_far, policy, begun)
         try:
