@@ -318,7 +318,7 @@ def test_files_that_are_there_or_written(url):
     there = explore(server, url)
     assert there.exit_code == 2 and "tasks.jsonl exists; choose another out=, or delete it" in there.stderr
     assert Path("tasks.jsonl").read_text() == "mine\n"
-    with alone(Path("other.jsonl.partial.jsonl")):
+    with alone(Path(), "other.jsonl"):
         two = explore(server, url, "out=other.jsonl")
     assert two.exit_code == 2 and "another process writes other.jsonl; wait for it" in two.stderr
     assert server.requests == []
