@@ -125,7 +125,8 @@ def arms_table(study: Study, rows: Rows) -> Iterator[str]:
     columns = list(study.columns)
     spent = {"episodes": "{:.0f}", "gradient_groups": "{:.2f}", "tokens": "{:.0f}", "minutes": "{:.1f}"}
     spent = {key: form for key, form in spent.items() if all(key in row for row in rows)}
-    heads = [*columns, "average", *study.measures, *spent]
+    named = [key.replace("gradient_groups", "groups with a gradient") for key in spent]
+    heads = [*columns, "average", *study.measures, *named]
     yield f"| arm | seeds | {' | '.join(heads)} |"
     yield f"|---|---|{'---|' * len(heads)}"
     for side in [side for arm in study.arms for side in (arm, f"{arm}/control")]:
