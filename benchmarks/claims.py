@@ -58,7 +58,11 @@ class Design:
 
     def reported(self, rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
         """The rows of its seeds; all while there is none."""
-        return [row for row in rows if row["seed"] in self.seeds] or list(rows)
+        return self.own(rows) or list(rows)
+
+    def own(self, rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+        """The rows of its seeds."""
+        return [row for row in rows if row["seed"] in self.seeds]
 
     def older(self, rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
         """The rows of seeds before its own."""

@@ -113,6 +113,20 @@ def begin(
             export(find(str(place)), weights)
 
 
+def check_engine(study: Study, seeds: Sequence[int], engine: str | None) -> None:
+    """Before runs whose seeds may stand in the raw results, made with another engine.
+
+    Raises:
+        ValueError: such a seed would be compared with itself on another engine, from other cloned weights.
+    """
+    for row in results(study):
+        if row["seed"] in seeds and (other := row.get("engine")) != engine:
+            raise ValueError(
+                f"{row['arm']}, seed {row['seed']} was made with {f'--engine {other}' if other else 'no --engine'}: "
+                f"choose the same, or other --seeds, or delete the seed's rows from {study.raw}"
+            )
+
+
 def missing(study: Study, seeds: Sequence[int], arms: Sequence[str], folder: Path, renew: bool) -> Todo:
     """What the raw results lack, or have of other settings, and with ``renew`` what older code has finished."""
     known = {(row["arm"], row["seed"]): row["settings"] for row in results(study) if not (renew and why(row))}
@@ -254,9 +268,10 @@ def learning(place: Path, label: str, env: str) -> dict[str, Any]:
     """Tokens of the training episodes, and success on a panel on the way: rows of episodes, tokens, success, and beside
     them of updates of the stage and minutes of the run.
 
-    Weights that were evaluated again, as those of the last round are at the end, count as evaluated last.
+    Weights that were evaluated again, as those of the last round are at the end, count as evaluated last. Those of a
+    control do not count.
     """
-    rows = list(read_jsonl(place / "metrics.jsonl"))
+    rows = [row for row in read_jsonl(place / "metrics.jsonl") if "stage/control" not in row]
     key = f"val/{label}/{env}/success"
     points = {row["run/episodes"]: row for row in rows if key in row}.values()
     return {
@@ -315,8 +330,14 @@ def main() -> None:
     folder = options.folder / (options.engine or "")
     if options.confirm:
         todo = unconfirmed(study, seeds, arms, folder, options.engine)
+    elif options.page:
+        todo = []
     else:
-        todo = [] if options.page else missing(study, seeds, arms, folder, options.renew)
+        try:
+            check_engine(study, seeds, options.engine)
+        except ValueError as error:
+            parser.error(str(error))
+        todo = missing(study, seeds, arms, folder, options.renew)
     if options.plan:
         console.print(*plan(options.study, todo, options.engine), sep="\n", highlight=False, soft_wrap=True)
         return
@@ -331,7 +352,7 @@ def main() -> None:
         console.print("stopped; the same command goes on")
         raise SystemExit(130) from None
     with in_turn(study):
-        by_study[options.study] = results(study)
+        by_study = {name: results(other) for name, other in STUDIES.items()}  # others may have run meanwhile
         rows = DESIGNS[options.study].reported(by_study[options.study])
         write_text(study.page, page(study.page, study.page.read_text(), by_study))
         pictures(study, rows)

@@ -53,9 +53,11 @@ def _panel(outcome: Sequence[Any], samples: int, weight: float) -> Panel:
 
 
 def differences(study: Study, rows: Rows, ordering: Ordering, columns: Sequence[str]) -> dict[int, Panels]:
-    """Between the two sides, on the seeds that both have."""
+    """Between the two sides, on the seeds that both have, of one engine."""
     better, worse = (seeds_of(study, rows, side, columns) for side in (ordering.better, ordering.worse))
-    return {seed: difference(better[seed], worse[seed]) for seed in sorted(better.keys() & worse.keys())}
+    engines = {seed: {row.get("engine") for row in rows if row["seed"] == seed} for seed in better}
+    both = sorted(seed for seed in better.keys() & worse.keys() if len(engines[seed]) == 1)
+    return {seed: difference(better[seed], worse[seed]) for seed in both}
 
 
 def cell(seeds: BySeed, signed: bool = False) -> str:
@@ -87,26 +89,28 @@ class Verdict:
 
     on: str
     p: float | None
-    """Corrected for all claims of the page (Holm); None with fewer than two seeds."""
+    """Corrected for all claims of the page (Holm); None with fewer than two seeds of the design."""
     difference: float
     """Mean over seeds."""
 
     def __str__(self) -> str:
         where = "" if self.on == AVERAGE else f" on {self.on}"
         if self.p is None:
-            return f"too few seeds{where}"
+            return f"too few seeds of the design{where}"
         return ("not shown" if self.p >= 0.05 else "holds" if self.difference > 0 else "reversed") + where
 
 
 def verdicts(study: Study, by_study: Mapping[str, Rows]) -> dict[tuple[str, str], Verdict]:
     """Of the claims that the designs of a page name, by study and claim; of the others there is none.
 
+    Rows of other seeds than the design's do not count: what they show was known when the claim was written.
+
     Args:
         by_study: rows.
     """
     claims, compared = on_page(study), []
     for name, claim in claims:
-        rows, columns = DESIGNS[name].reported(by_study[name]), claim.columns(STUDIES[name])
+        rows, columns = DESIGNS[name].own(by_study[name]), claim.columns(STUDIES[name])
         compared.append(differences(STUDIES[name], rows, claim.ordering, columns))
     by_seed = [[value(panels) for panels in seeds.values()] for seeds in compared]
     known = [
@@ -219,12 +223,11 @@ def _mean_curve(rows: Rows) -> Curve:
 
 
 def doubts(by_study: Mapping[str, Rows]) -> Iterator[str]:
-    """The claims of all designs that do not hold: study, claim, difference, p, verdict."""
+    """The claims of all designs that were tried and do not hold: study, claim, difference, p, verdict."""
     for name, study in STUDIES.items():
         for (of_study, claim), verdict in verdicts(study, by_study).items():
-            if of_study == name and by_study[name] and not str(verdict).startswith("holds"):
-                p = "" if verdict.p is None else f"p {verdict.p:.3f}"
-                yield " | ".join([name, claim, f"{100 * verdict.difference:+.1f}", p, str(verdict)])
+            if of_study == name and verdict.p is not None and not str(verdict).startswith("holds"):
+                yield " | ".join([name, claim, f"{100 * verdict.difference:+.1f}", f"p {verdict.p:.3f}", str(verdict)])
 
 
 def notes(study_name: str, rows: Rows) -> Iterator[str]:
@@ -232,6 +235,8 @@ def notes(study_name: str, rows: Rows) -> Iterator[str]:
     yield from remarks(rows)
     engines = Counter(row["engine"] for row in rows if "engine" in row)
     yield from (f"{number} of {len(rows)} rows were made with engine={name}." for name, number in engines.items())
+    if len(versions := {tuple(row["versions"].items()) for row in rows if "versions" in row}) > 1:
+        yield f"They are of {len(versions)} sets of package versions."
     design = DESIGNS[study_name].seeds
     there = {row["seed"] for row in rows}
     if not DESIGNS[study_name].claims:
@@ -240,6 +245,9 @@ def notes(study_name: str, rows: Rows) -> Iterator[str]:
         yield f"They are older than the design, with other seeds than its {len(design)}."
     elif len(there) < len(design):
         yield f"{len(there)} of the design's {len(design)} seeds."
+    for claim in DESIGNS[study_name].claims:
+        if claim.power < 0.8:
+            yield f"The power to show {claim.ordering.claim} was {claim.power:g}, less than a design's 0.8."
     if any(len(score) < 3 for row in rows for score in row["success"].values()):
         yield "They lack outcomes by task: intervals take the most that tasks can add."
 
@@ -281,11 +289,11 @@ def with_table(text: str, name: str, table: str, where: Path) -> str:
 
 
 def pictures(study: Study, rows: Rows) -> None:
-    """Validation success over the tokens of training episodes."""
+    """Validation success over the tokens of training episodes, of arms with more than one point."""
     for name, arms in study.curves.items():
         lines = []
         for colour, arm in zip(ARMS, arms, strict=False):
-            seeds = [_curve(row["curve"]) for row in rows if row["arm"] == arm]
+            seeds = [_curve(row["curve"]) for row in rows if row["arm"] == arm and len(row["curve"]) > 1]
             if seeds:
                 means = [[mean(point) for point in zip(*axis, strict=True)] for axis in zip(*seeds, strict=True)]
                 lines += [Line("", colour, {"tokens": x}, y, thin=True) for x, y in seeds]

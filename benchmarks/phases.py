@@ -50,7 +50,8 @@ def table(rows: Sequence[Mapping[str, float]]) -> Iterator[str]:
     """A line for each phase: its seconds in every step, and its share of all."""
     by_step = [seconds(row) for row in rows]
     total = sum(step["step"] for step in by_step)
-    for phase in by_step[0]:
+    timed = {phase for step in by_step for phase in step}  # a step that warms up a critic updates no policy
+    for phase in [phase for phase in (*PHASES, "everything else", "step") if phase in timed]:
         spent = [step.get(phase, 0.0) for step in by_step]
         yield f"{phase:24s} {' '.join(f'{second:8.2f}' for second in spent)}   {sum(spent) / total:6.1%}"
     outside = [1 - sum(step.get(phase, 0.0) for phase in MODEL_WORK) / step["step"] for step in by_step]

@@ -52,7 +52,7 @@ def power(study: Study, design: Design, claim: Claim, rows: Rows, seeds: int, dr
     known = [difference(better[seed], worse[seed]) for seed in sorted(better.keys() & worse.keys())]
     base = [fmean(panels[number].mean for panels in worse.values()) for number in range(len(columns))]
     episodes = [row["success"][column][1] for column in columns for row in rows[:1]]
-    chance = sum(2 * rate * (1 - rate) / count for rate, count in zip(base, episodes, strict=True)) / len(columns) ** 2
+    chance = sum(2 * _within(rate) / count for rate, count in zip(base, episodes, strict=True)) / len(columns) ** 2
     of_seeds = max(0.0, variance([value(panels) for panels in known]) - chance) ** 0.5
     sizes = [design.size(study, column, count) for column, count in zip(columns, episodes, strict=True)]
     level, shown = 0.05 / len(on_page(study)), 0
@@ -71,6 +71,17 @@ def power(study: Study, design: Design, claim: Claim, rows: Rows, seeds: int, dr
     return shown / draws
 
 
+def _within(rate: float) -> float:
+    """Variance of one episode of a task, on average over tasks: all seeds face the same ones."""
+    tasks = norm.cdf(_middle(rate) + SPREAD * norm.ppf((np.arange(2000) + 0.5) / 2000))
+    return float((tasks * (1 - tasks)).mean())
+
+
+def _middle(rate: float) -> float:
+    """Where on the scale of a standard normal chance the middle task stands."""
+    return norm.ppf(min(0.999, max(0.001, rate))) * (1 + SPREAD**2) ** 0.5
+
+
 def _differences(
     base: float, effect: float, seeds: int, tasks: int, samples: int, rng: np.random.Generator
 ) -> NDArray[np.float64]:
@@ -79,7 +90,6 @@ def _differences(
 
     def side(success: float) -> NDArray[np.float64]:
         easiness = ALIKE**0.5 * common + (1 - ALIKE) ** 0.5 * rng.normal(size=tasks)
-        middle = norm.ppf(min(0.999, max(0.001, success))) * (1 + SPREAD**2) ** 0.5
-        return rng.binomial(samples, norm.cdf(middle + SPREAD * easiness), (seeds, tasks)) / samples
+        return rng.binomial(samples, norm.cdf(_middle(success) + SPREAD * easiness), (seeds, tasks)) / samples
 
     return side(base + effect) - side(base)

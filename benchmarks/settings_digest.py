@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from agentgym_rl.algorithms.distill import DistillConfig
-from agentgym_rl.engine.recipe.config import BudgetConfig, Config
+from agentgym_rl.engine.recipe.config import BudgetConfig, Config, LoggerConfig
 
 NAMES = {
     "envs": "worlds",
@@ -71,7 +71,7 @@ FIRST: dict[str, dict[Any, Any]] = {
 
 
 def digest(config: Config) -> str:
-    """First 12 hex digits over every value that is not its key's default, but for where a run is kept.
+    """First 12 hex digits over every value that is not its key's default, but for where a run is kept and logged.
 
     A budget has become the algorithm's steps.
     """
@@ -81,7 +81,7 @@ def digest(config: Config) -> str:
         config = replace(config, model=replace(config.model, path=config.model.path.removeprefix(beside)))
     if isinstance(algorithm := config.algorithm, DistillConfig):
         config = replace(config, algorithm=replace(algorithm, teacher=algorithm.teacher.removeprefix(beside)))
-    bare = chosen(replace(config, run=run, budget=BudgetConfig()))
+    bare = chosen(replace(config, run=run, logger=LoggerConfig(), budget=BudgetConfig()))
     for block, names in BLOCKS.items():
         moved = bare.get("algorithm", {}).pop(block, {})
         bare["algorithm"] |= {names.get(key, key): value for key, value in moved.items()}

@@ -21,7 +21,7 @@ import evidence_page as pages  # noqa: E402
 from claims import DESIGNS, on_page  # noqa: E402
 from power import power  # noqa: E402
 from staleness import remarks, why  # noqa: E402
-from studies import ALGORITHMS, ALONE, DOCS, HORIZONS, SINGLE, STUDIES  # noqa: E402
+from studies import ALGORITHMS, ALONE, HORIZONS, SINGLE, STUDIES  # noqa: E402
 
 from agentgym_rl.engine.recipe.digest import code  # noqa: E402
 from agentgym_rl.engine.recipe.resolved import Resolved  # noqa: E402
@@ -85,7 +85,7 @@ def test_only_claims_of_the_design_get_a_verdict_and_are_corrected_together():
     same = (0.9, 0.9, 0.9)
     seeds = [
         claim
-        for seed in range(5)
+        for seed in range(20, 25)
         for claim in (
             row("evol", seed, *same, control=0.2),
             row("bc", seed, 0.1, 0.1, 0.1),
@@ -100,7 +100,10 @@ def test_only_claims_of_the_design_get_a_verdict_and_are_corrected_together():
     assert re.search(r"\|AgentEvol > its control\|.*\|0.000\|holds\|", text)
     assert re.search(r"\|AgentEvol > BC\|.*\|\|exploratory\|", text)
     alone = {claim: str(said) for (_, claim), said in pages.verdicts(ALGORITHMS, every(seeds[:3])).items()}
-    assert set(alone.values()) == {"too few seeds"}
+    assert set(alone.values()) == {"too few seeds of the design"}
+    before = [{**claim, "seed": claim["seed"] - 20} for claim in seeds]
+    known = {str(said) for said in pages.verdicts(ALGORITHMS, every(before)).values()}
+    assert known == {"too few seeds of the design"}, "the claim was written after these rows"
 
 
 def test_claims_of_two_studies_on_one_page_are_corrected_together():
@@ -124,9 +127,15 @@ def test_the_page_keeps_what_stands_around_its_tables():
 
 
 def test_claims_that_do_not_hold_are_listed():
-    lines = list(pages.doubts(every(ROWS)))
-    assert lines[0] == "algorithms | AgentEvol > its control | +5.0 | p 1.000 | not shown"
-    assert lines[1].endswith("grpo > GRPO's control | +0.0 |  | too few seeds") and len(lines) == 3
+    own = [{**row, "seed": row["seed"] + 20} for row in ROWS]
+    assert list(pages.doubts(every(own))) == ["algorithms | AgentEvol > its control | +5.0 | p 1.000 | not shown"]
+    assert list(pages.doubts(every(ROWS))) == [], "none of the design's seeds was tried"
+
+
+def test_arms_of_two_engines_are_not_compared():
+    other = [{**row, "engine": "one_gpu"} if row["arm"] == "evol" and row["seed"] == 1 else row for row in ROWS]
+    claim = next(ordering for ordering in ALGORITHMS.orderings["evolution"] if ordering.claim == "AgentEvol > BC")
+    assert list(pages.differences(ALGORITHMS, other, claim, list(ALGORITHMS.columns))) == [0]
 
 
 def test_rows_of_the_design_stand_alone():
@@ -164,7 +173,7 @@ def test_the_power_of_a_claim_is_what_its_design_says():
 def test_designs_have_power(name):
     assert len(DESIGNS[name].claims) <= 3
     for claim in DESIGNS[name].claims:
-        assert claim.power >= 0.8
+        assert claim.power >= 0.8 or DESIGNS[name].own(evidence.results(STUDIES[name])), "such a design does not run"
         assert simulated(name, claim, draws=400) == pytest.approx(claim.power, abs=0.03)
 
 
@@ -344,7 +353,8 @@ def test_weights_evaluated_again_are_one_point_of_the_curve(tmp_path):
         }
         for number, (episodes, tokens, success) in enumerate(found)
     ]  # fmt: skip
-    lines = [*rows[:2], {"run/episodes": 700, "run/tokens": 1500}, *rows[2:]]
+    control = {**rows[-1], "val/validation/maze/success": 0.2, "run/wall_s": 900.0, "stage/control": 1}
+    lines = [*rows[:2], {"run/episodes": 700, "run/tokens": 1500}, *rows[2:], control]
     (tmp_path / "metrics.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
     curve = [[0, 0, 0.1], [480, 900, 0.3], [960, 1900, 0.5]]
     spent = [[0, 0.0], [9, 1.5], [19, 4.5]]
@@ -455,6 +465,15 @@ def test_an_engine_of_the_command_line_changes_no_settings_and_is_told(tmp_path)
     assert "1 of 1 rows were made with engine=one_gpu." in list(pages.notes("pretrained", rows))
 
 
+def test_a_seed_is_of_one_engine(tmp_path):
+    own = replace(STUDIES["pretrained"], raw=tmp_path / "rows.json")
+    evidence.write(own, [{"arm": "bc", "seed": 20, "engine": "one_gpu"}])
+    evidence.check_engine(own, [20, 21], "one_gpu")
+    evidence.check_engine(own, [21], None)
+    with pytest.raises(ValueError, match="bc, seed 20 was made with --engine one_gpu: choose the same"):
+        evidence.check_engine(own, [20, 21], None)
+
+
 def test_seeds_side_by_side_lose_no_row(tmp_path):
     own = replace(STUDIES["pretrained"], raw=tmp_path / "rows.json")
 
@@ -507,11 +526,13 @@ def test_pages_and_raw_results_in_the_repository_are_of_its_settings(name):
     rows, text = evidence.results(study), study.page.read_text()
     known = {key: evidence.results(own) for key, own in STUDIES.items()}
     assert pages.page(study.page, text, known) == text, f"python benchmarks/evidence.py {name} --page renews it"
-    assert not rows or all((DOCS / "images" / f"{picture}.png").is_file() for picture in study.curves)
+    drawn = any(len(row["curve"]) > 1 for row in DESIGNS[name].reported(rows) if study.curves and "curve" in row)
+    assert [f"images/{picture}.png" in text for picture in study.curves] == [drawn] * len(study.curves)
     for row in rows:
         config = composed(name, row["arm"])
-        if row["seed"] == 0 and not (config.run.control and row["control"] is None):  # a control that came later
-            assert row["settings"] == evidence.settings(config)
+        if not (config.run.control and row["control"] is None):  # a control that came later
+            of_seed = evidence.composed(study, row["arm"], row["seed"], Path("a"))
+            assert row["settings"] == evidence.settings(of_seed), (row["arm"], row["seed"])
 
 
 @pytest.mark.slow

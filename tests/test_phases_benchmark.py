@@ -20,6 +20,15 @@ def test_what_no_phase_names_is_everything_else():
     assert lines[-1] == "outside model work: 5.0% of a step (median)"
 
 
+def test_a_phase_that_the_first_step_lacks_has_its_line():
+    """A step of PPO that warms up the critic updates no policy."""
+    timed = {f"timing_s/{name}": seconds for name, seconds in STEP.items()}
+    warm_up = {name: seconds for name, seconds in timed.items() if not name.endswith("update_actor")}
+    assert [line.split()[1:3] for line in phases.table([warm_up, timed]) if line.startswith("update")] == [
+        ["0.00", "2.50"]
+    ]
+
+
 def test_most_memory_of_each_worker(tmp_path):
     assert list(phases.peaks(tmp_path)) == []
     (tmp_path / "summary.json").write_text(json.dumps({"memory_gib": {"training worker 0": 1.5, "vLLM server 0": 3}}))
