@@ -21,7 +21,7 @@ STEPS=${STEPS:-bench smoke shape smollm2}
 mkdir -p "$out"
 left() { echo $((LIMIT - SECONDS)); }
 say() { printf '%s %s\n' "$(date +%T)" "$*" | tee -a "$out/times.txt"; }
-limited() { timeout --signal=INT --kill-after=20 "$(left)" "$@"; }
+limited() { [ "$(left)" -gt 0 ] && timeout --signal=INT --kill-after=20 "$(left)" "$@"; }
 
 read -ra keys <<<"${KEYS:-}"
 common=(logger.wandb=disabled "engine=$ENGINE" engine.workers=1 ${keys[@]+"${keys[@]}"})
@@ -39,7 +39,7 @@ fi
 
 bench() { limited "$PYTHON" "$here/benchmarks/gpu.py" --repeats 3 "${bench[@]}"; }
 
-smoke() { # killed without warning after its second saved step, then the same command again
+smoke() { # killed without warning after its second step, then the same command again
     local run=("$BY" train experiment=smoke algorithm=grpo "${common[@]}" "${small[@]}" run.cache=null algorithm.steps=4 algorithm.loss.kl=0.001
         "run.dir=$out/smoke")
     if [ ! -e "$out/smoke/killed" ]; then
