@@ -235,8 +235,8 @@ def prepare(
     opened.prompts = rules.prompts
     opened.exemplars = exemplars_of(request)
     plan = Plan(
-        suite=suite, policy=opened.name, rules=rules, samples=request.samples, temperature=request.temperature,
-        seed=request.seed, backend=opened.backend, exemplars=opened.exemplars,
+        suite=suite, policy=opened.name, weights=opened.weights, rules=rules, samples=request.samples,
+        temperature=request.temperature, seed=request.seed, backend=opened.backend, exemplars=opened.exemplars,
     )  # fmt: skip
     marked = "" if request.playbook is None else f"-playbook-{playbook.digest}"
     if opened.exemplars is not None:

@@ -110,7 +110,7 @@ def prepare(env: str, request: ExploreRequest, fetch: Callable[[str], str] = pre
     policy, writer = open_models(request, rules)
     exploration = Exploration(
         env=env, rules=replace(rules, options={env: options}), policy=policy.name, writer=writer.name,
-        given=[task for task, _ in given],
+        weights=(policy.weights, writer.weights), given=[task for task, _ in given],
         giveaways=Giveaways.of_solutions((task.instruction, solution) for task, solution in given),
         setup=setup, tasks=request.tasks, rollouts=request.rollouts, ideas=request.ideas,
         test=request.test, temperature=request.temperature, seed=request.seed, min_counted=request.min_counted,

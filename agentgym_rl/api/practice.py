@@ -112,8 +112,9 @@ def prepare(
     policy, writer = open_models(request, rules)
     policy.exemplars = evaluation.exemplars_of(request)
     course = Course(
-        suite=suite, rules=rules, policy=policy.name, writer=writer.name, start=start, epochs=request.epochs,
-        tasks=request.tasks, samples=request.samples, temperature=request.temperature, seed=request.seed,
+        suite=suite, rules=rules, policy=policy.name, writer=writer.name,
+        weights=(policy.weights, writer.weights), start=start, epochs=request.epochs, tasks=request.tasks,
+        samples=request.samples, temperature=request.temperature, seed=request.seed,
         experiences=request.experiences, most=request.most, tokens=request.tokens, rewards=request.rewards,
         min_counted=request.min_counted, exemplars=policy.exemplars,
     )  # fmt: skip

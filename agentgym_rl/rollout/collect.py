@@ -119,6 +119,7 @@ async def collect(
             "action_format": settings.action_format,
             "options": dict(options or {}),
             "policy": policy.name,
+            "weights": policy.weights,
             "temperature": policy.temperature,
             "max_new_tokens": settings.max_new_tokens,
             "seed": seed,

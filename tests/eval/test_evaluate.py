@@ -245,6 +245,25 @@ def test_another_evaluation_in_the_folder_is_refused(tmp_path, monkeypatch):
         run(tmp_path / "b", plan_of(samples=2, temperature=1.0))
 
 
+def test_other_weights_behind_a_name_are_another_evaluation(tmp_path):
+    run(tmp_path, plan_of(weights="step 4"))
+    run(tmp_path, plan_of(weights="step 4"))
+    with pytest.raises(ValueError, match="another weights; choose another out="):
+        run(tmp_path, plan_of(weights="step 8"))
+
+
+def test_a_result_from_before_weights_were_kept_is_that_of_a_policy_without_any(tmp_path):
+    run(tmp_path)
+    file = tmp_path / "result.json"
+    kept = json.loads(file.read_text())
+    del kept["plan"]["weights"]
+    file.write_text(json.dumps(kept))
+    run(tmp_path)
+    file.write_text(json.dumps(kept))
+    with pytest.raises(ValueError, match="another weights"):
+        run(tmp_path, plan_of(samples=3, weights="step 4"))
+
+
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [

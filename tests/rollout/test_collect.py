@@ -160,6 +160,10 @@ def test_a_journal_of_other_settings_is_refused(tmp_path, monkeypatch):
     policy.temperature = 0.5
     with pytest.raises(ValueError, match="another temperature"):
         run(out, policy=policy)
+    policy = Oracle()
+    policy.weights = "step 8"
+    with pytest.raises(ValueError, match="another weights"):
+        run(out, policy=policy)
     assert run(out, keep="all").kept == 10
 
 

@@ -392,6 +392,20 @@ def test_a_function_is_evaluated_by_its_name(functions):
     )
 
 
+def test_an_edited_program_is_another_evaluation(script, functions, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    keys = {"harness": shlex.join(script("ask(task['goal']); reward(1)")), "temperature": 1, "out": "kept"}
+    evaluate(lambda messages: "hello", "maze:test:1", **keys)
+    evaluate(lambda messages: "hello", "maze:test:1", **keys)
+    script("ask(task['goal']); reward(0)")
+    with pytest.raises(ValueError, match="another weights"):
+        evaluate(lambda messages: "hello", "maze:test:1", **keys)
+    before = Harness(function="harness_functions:agent").digest
+    with Path("site/harness_functions.py").open("a") as file:
+        file.write("# edited\n")
+    assert Harness(function="harness_functions:agent").digest != before != ""
+
+
 def test_a_harness_is_told_what_its_model_should_read_first(script):
     policy = HarnessPolicy(
         Harness(command=script('ask(task["preface"]); reward(1)')), Function(lambda messages: "hello")

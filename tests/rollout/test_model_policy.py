@@ -1,6 +1,7 @@
 """A model in this process, with the exact tokens it sampled."""
 
 import asyncio
+import os
 import shutil
 
 import pytest
@@ -52,6 +53,21 @@ def test_an_episode_runs(folder):
 
 def test_a_model_may_be_named_otherwise(folder):
     assert TransformersModel(folder, temperature=0, seed=0, name="runs/a:bc").name == "runs/a:bc"
+
+
+def test_weights_are_known_by_their_files_and_in_the_cache_by_their_name(folder, tmp_path, monkeypatch):
+    def weights(place):
+        return TransformersModel(str(place), temperature=0, seed=0).weights
+
+    monkeypatch.setenv("AGENTGYM_RL_CACHE", str(tmp_path / "cache"))
+    own, exported = tmp_path / "own", tmp_path / "cache" / "exports" / "demo-global_step_4-0123"
+    for place in (own, exported):
+        shutil.copytree(folder, place)
+    before = weights(own)
+    assert before == weights(own) != ""
+    os.utime(own / "model.safetensors", ns=(1, 1))
+    assert weights(own) != before
+    assert weights(exported) == "demo-global_step_4-0123"
 
 
 def test_what_is_no_model_is_named(tmp_path):

@@ -104,7 +104,7 @@ def _panel(result: Result) -> str:
 
 def _departures(*plans: Mapping[str, Any]) -> list[str]:
     """Leaves that differ, as ``key: one, other``; the policy and the panel's names are not among them."""
-    rules = [{key: plan[key] for key in plan.keys() - {"policy", "panel"}} for plan in plans]
+    rules = [{key: plan[key] for key in plan.keys() - {"policy", "weights", "panel"}} for plan in plans]
     first, second = ({key: value for key, value in flat(rule) if value != {}} for rule in rules)
     keys = sorted({*first, *second})
     return [f"{key}: {first.get(key)}, {second.get(key)}" for key in keys if first.get(key) != second.get(key)]

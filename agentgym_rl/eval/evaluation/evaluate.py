@@ -89,9 +89,9 @@ def _earlier(plan: Plan, folder: Path) -> Result | None:
     if not (folder / result.NAME).is_file():
         return None
     earlier = result.read(folder)
-    planned = plan.to_dict()
-    if earlier.plan != planned:
-        changed = [key for key in planned if earlier.plan.get(key) != planned[key]]
+    before, planned = {"weights": "", **earlier.plan}, plan.to_dict()
+    if before != planned:
+        changed = [key for key in planned if before.get(key) != planned[key]]
         raise ValueError(
             f"{folder} holds the result of an evaluation with another {' and '.join(changed)}; choose another out="
         )

@@ -16,6 +16,8 @@ class Plan:
     suite: Suite
     policy: str
     """Name of the policy: a model with its address or folder."""
+    weights: str = ""
+    """See :attr:`agentgym_rl.rollout.policies.Policy.weights`."""
     rules: Rules = field(default_factory=Rules)
     samples: int = 1
     """Episodes of each task."""
@@ -45,6 +47,7 @@ class Plan:
         exemplars = {} if shown is None else {"exemplars": {"digest": shown.digest, "nearest": shown.nearest}}
         return {
             "policy": self.policy,
+            "weights": self.weights,
             "backend": self.backend,
             "panel": self.suite.to_dict(),
             "samples": self.samples,

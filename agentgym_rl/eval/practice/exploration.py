@@ -23,6 +23,8 @@ class Exploration:
     """Their options name no file of tasks."""
     policy: str
     writer: str
+    weights: Sequence[str] = ()
+    """Of policy and writer."""
     given: Sequence[Found] = ()
     """Tasks that there are, such as those of a panel. Nobody is told of them, and none is written again."""
     giveaways: Giveaways = field(default_factory=Giveaways)
@@ -44,7 +46,7 @@ class Exploration:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON types of what decides which tasks are found; more of them are found by going on."""
-        keys = ("env", "policy", "writer", "setup", "ideas", "test", "temperature", "seed")
+        keys = ("env", "policy", "writer", "weights", "setup", "ideas", "test", "temperature", "seed")
         return {
             **{key: getattr(self, key) for key in keys},
             "rules": self.rules.to_dict(),

@@ -47,6 +47,8 @@ class Course:
     rules: Rules
     policy: str
     writer: str
+    weights: Sequence[str] = ()
+    """Of policy and writer."""
     start: Playbook
     epochs: int = 3
     """Passes over the panel."""
@@ -79,6 +81,7 @@ class Course:
         keys = ("policy", "writer", "tasks", "samples", "temperature", "seed", "experiences", "most", "tokens")
         return {
             **{key: getattr(self, key) for key in (*keys, "rewards")},
+            "weights": self.weights,
             "panel": self.suite.digest,
             "form": self.start.form.value,
             "playbook": self.start.digest,

@@ -31,6 +31,7 @@ class HarnessPolicy(Policy):
     def __init__(self, harness: Harness, model: Policy, seed: int = 0) -> None:
         self.harness, self.model, self.seed = harness, model, seed
         self.name = f"{harness.function or shlex.join(harness.command)} with {model.name}"
+        self.weights = " ".join(filter(None, [model.weights, harness.digest]))
         self.usage, self.backend = model.usage, model.backend
         self._gateway = SharedGateway()
         chat_of(model, seed)

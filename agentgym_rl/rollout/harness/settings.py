@@ -8,8 +8,10 @@ import shutil
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from hashlib import sha256
 from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from agentgym_rl.envs import own_files
@@ -104,6 +106,13 @@ class Harness:
         """The command line that starts it."""
         return [sys.executable, "-m", CALL, _anywhere(self.function)] if self.function else program(self.command)
 
+    @property
+    def digest(self) -> str:
+        """Of the files that the command line names, or of the function's; empty where there is none."""
+        named = [_module(self.function).__file__] if self.function else self.words
+        files = [Path(word) for word in named if word and word != sys.executable and Path(word).is_file()]
+        return sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:12] if files else ""
+
 
 WANTED = {
     "command": "a text or a list of texts", "grade_command": "a text or a list of texts", "function": "a text",
@@ -167,16 +176,21 @@ def found(name: str) -> Any:
     Raises:
         ValueError, FileNotFoundError: there is none.
     """
-    module, colon, function = name.rpartition(":")
-    if not colon:
+    if ":" not in name:
         raise ValueError(f"harness: {name!r} is neither module:function nor file.py:function")
     try:
-        called = vars(own_files.module_of(module) if module.endswith(".py") else import_module(module))[function]
+        called = vars(_module(name))[name.rpartition(":")[2]]
     except (ImportError, KeyError) as error:
         raise ValueError(f"harness: {name!r} cannot be imported: {error}") from error
     if not callable(called):
         raise ValueError(f"harness: {name!r} is no function")
     return called
+
+
+def _module(function: str) -> ModuleType:
+    """The module of a function that is named. Raises ValueError, FileNotFoundError, ImportError: there is none."""
+    module = function.rpartition(":")[0]
+    return own_files.module_of(module) if module.endswith(".py") else import_module(module)
 
 
 def _anywhere(function: str) -> str:

@@ -48,6 +48,8 @@ class Policy(ABC):
 
     name: str
     """Identifies it in journals and results: of a model with its folder or address."""
+    weights: str = ""
+    """Changes with what is behind the name: weights on disk, or the files of a program; empty where nobody can tell."""
     usage: Usage | None = None
     """Counted up while a language model generates; None for a policy without one."""
     backend: str | None = None

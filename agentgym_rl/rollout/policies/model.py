@@ -11,7 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from agentgym_rl.data.episode import Episode
+from agentgym_rl.data.files import user_cache
 from agentgym_rl.envs.core import Message, Task, TextEnv
+from agentgym_rl.envs.splits import fingerprint
 from agentgym_rl.rollout import growth
 from agentgym_rl.rollout.loop import Watch, run_episode
 from agentgym_rl.rollout.policies.base import Policy, Usage
@@ -48,6 +50,16 @@ def check_folder(folder: Path, name: str) -> None:
     for what, patterns in FILES.items():
         if not any(file for pattern in patterns for file in folder.glob(pattern)):
             raise FileNotFoundError(f"{name} has no {what}; it is not a Hugging Face model folder")
+
+
+def weights_of(folder: Path) -> str:
+    """Identifies the weights in a folder: its name in the user's cache, where no folder changes, or else a digest of
+    names, sizes and times of its files; empty for a hub id."""
+    if folder.resolve().is_relative_to(user_cache().resolve()):
+        return folder.name
+    stats = [(file.name, file.stat()) for file in sorted(folder.glob("*")) if file.is_file()]
+    marks = [f"{name} {stat.st_size} {stat.st_mtime_ns}" for name, stat in stats]
+    return fingerprint("\n".join(marks), 12) if marks else ""
 
 
 class ModelPolicy(Policy):
@@ -108,7 +120,7 @@ class ModelPolicy(Policy):
         self.prompt_tokens, self.response_tokens, self.context = prompt, response, prompt + response
         self.builder = continuous_token_builder(path, self.tokenizer, template_arguments or {})
         growth.check(self.builder, style)
-        self.path, self.name, self.usage = path, name or path, Usage()
+        self.path, self.name, self.weights, self.usage = path, name or path, weights_of(Path(path)), Usage()
         self.temperature, self.seed, self.prompts = temperature, seed, prompts or {}
 
     @abstractmethod
