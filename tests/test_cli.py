@@ -165,6 +165,11 @@ def test_play_shows_what_a_policy_does():
     assert "not solved, left after 0 turns" in run("play", "plain_1", "--policy", "oracle").stdout
 
 
+def test_play_in_the_wording_of_verl_agent():
+    result = run("play", "alfworld_10000", "--policy", "oracle", "--style", "verl_agent", "--json")
+    assert result.exit_code == 0, result.output
+
+
 def test_play_counts_from_the_start_when_an_episode_runs_again(monkeypatch):
     step, calls = toy.Counter.step, []
 

@@ -357,7 +357,7 @@ def test_a_process_for_each_session():
         (["ideas=0"], "ideas must be at least 1"),
         (["temperature=0"], "temperature must be greater than 0"),
         (["writer_price=3"], "writer_price= takes two numbers"),
-        (["style=verl_agent"], "style=verl_agent"),
+        (["style=verl_agent"], "mcp has no style 'verl_agent'; choose agentgym or compact"),
         (["panel=mcp:train"], "unknown key 'panel'"),
         (["rollout=3"], "unknown key 'rollout'; did you mean rollouts=?"),
     ],

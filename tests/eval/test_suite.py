@@ -104,6 +104,22 @@ def test_the_rules_of_a_run(run):
     assert (rules.prompt_tokens, rules.response_tokens) == (100, 300)
 
 
+def test_an_environments_turn_limit_goes_before_the_runs_as_in_training(run):
+    config = read_config(run)
+    config["rollout"]["max_turns"] = 30
+    rules = Rules.of_run(config)
+    assert [rules.of_env(env).max_turns for env in ("counter", "plain")] == [3, 30]
+    assert rules.but(max_turns=9).of_env("counter").max_turns == 9
+
+
+def test_a_style_with_prompts_of_its_own_brings_its_context():
+    there = Rules().but(style="verl_agent")
+    back = there.but(style="compact")
+    assert [rules.settings.context for rules in (there, there.but(max_turns=3), back)] == ["recent", "recent", "full"]
+    window = Rules(settings=RolloutSettings(context="window"))
+    assert window.but(style="compact").settings.context == "window"
+
+
 def test_rules_are_departed_from_and_written(run, tmp_path):
     rules = Rules.of_run(read_config(run)).but(max_turns=9, style=None, action_format=ActionFormat("function_calling"))
     assert rules.of_env("counter").max_turns == rules.of_env("plain").max_turns == 9

@@ -15,7 +15,7 @@ from agentgym_rl.data.files import write_text
 from agentgym_rl.data.written_by import package_version
 from agentgym_rl.envs.splits import fingerprint
 from agentgym_rl.envs.tables import json_object, read_utf8
-from agentgym_rl.rollout.settings import RolloutSettings
+from agentgym_rl.rollout.settings import RolloutSettings, Style
 
 FILE = "agentgym_rl.json"
 """Beside the weights of an exported model: the rules it was trained by."""
@@ -44,10 +44,11 @@ class Rules:
     def of_run(cls, config: Mapping[str, Any]) -> Rules:
         """The rules of a run, from its whole configuration (``config.yaml``)."""
         envs, rollout, model = config["envs"], config["rollout"], config["model"]
-        names = {setting.name for setting in fields(RolloutSettings)}
+        names = {setting.name for setting in fields(RolloutSettings)} - {"max_turns"}  # an environment's own goes first
+        limits = {name: env["max_turns"] or rollout.get("max_turns") for name, env in envs.items()}
         return cls(
             settings=RolloutSettings.from_mapping({key: rollout[key] for key in names if key in rollout}),
-            max_turns={name: env["max_turns"] for name, env in envs.items() if env["max_turns"] is not None},
+            max_turns={name: limit for name, limit in limits.items() if limit is not None},
             options={name: env["options"] for name, env in envs.items() if env["options"]},
             prompt_tokens=model["prompt_tokens"],
             response_tokens=model["response_tokens"],
@@ -75,10 +76,13 @@ class Rules:
         write_text(model / FILE, json.dumps(content, indent=1) + "\n")
 
     def but(self, **changes: Any) -> Rules:
-        """These rules with other settings of episodes; what is None stays as it is."""
-        return replace(
-            self, settings=replace(self.settings, **{key: value for key, value in changes.items() if value is not None})
-        )
+        """These rules with other settings of episodes; what is None stays as it is, but for the context of a style that
+        has its own, and of the next one."""
+        given = {key: value for key, value in changes.items() if value is not None}
+        before, style = self.settings.style, given.get("style", self.settings.style)
+        if style != before and Style.verl_agent in (style, before):
+            given = {"context": None, **given}
+        return replace(self, settings=replace(self.settings, **given))
 
     def of_env(self, env: str) -> RolloutSettings:
         """Rules of an episode in an environment."""
