@@ -99,18 +99,20 @@ class AgentGymLoop(AgentLoopBase):  # type: ignore[misc]
     def _outputs(
         self, episode: Episode, row: dict[str, Any], conversation: TokenConversation | Chat | None = None
     ) -> list[AgentLoopOutput]:
-        """One output per segment; the last one carries the episode.
+        """One output per segment with a response; the last one carries the episode.
 
-        An episode that does not count becomes one masked token, so that every sum over it is zero.
+        An episode that does not count, or has no response, becomes one masked token, so that every sum over it is zero.
         """
         episode.tags = dict(row.get("tags") or {})
         episode.seed = int(row.get("seed", 0))
         episode.model_step = int(row.get("global_steps", 0))
         carried = episode if self.recorder is None else self.recorder.record(episode)
-        segments: Sequence[Segment] = [masked(self.tokenizer.eos_token_id)]
+        segments: Sequence[Segment] = []
         weights: Collection[int] = {episode.model_step}
-        if episode.ending.counts and conversation is not None and conversation.segments:
-            segments, weights = conversation.segments, conversation.weights or weights
+        if episode.ending.counts and conversation is not None:
+            segments = [segment for segment in conversation.segments if segment.response_ids]
+            weights = conversation.weights or weights
+        segments = segments or [masked(self.tokenizer.eos_token_id)]
         metrics = AgentLoopMetrics(
             generate_sequences=sum(turn.model_s for turn in episode.turns),
             tool_calls=sum(turn.env_s for turn in episode.turns),

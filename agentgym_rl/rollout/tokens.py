@@ -129,14 +129,15 @@ class TokenConversation:
             if folded is None or folded.aborted:
                 return folded
             notes, calls, self._folds = folded.text, folded.calls, False
-        room = min(self.settings.max_new_tokens, self.response_limit - len(self.segments[-1].response_ids))
+        left = self.response_limit - len(self.segments[-1].response_ids)
+        room = min(self.settings.max_new_tokens, left)
         if room < 1:
             return None
         prefix = self.prefix
         if self.responses < len(prefix.responses):
             replayed = prefix.responses[self.responses]
             ids = list(replayed.ids) or response_ids(replayed.text, self.tokenizer, self.builder)
-            if len(ids) > room:
+            if len(ids) > (left if self.settings.context is Context.full else room):
                 return None
             if prefix.learn and replayed.step is not None:
                 self.weights.add(replayed.step)

@@ -102,6 +102,14 @@ def test_a_failed_episode_is_one_masked_token(tokenizer, monkeypatch):
     assert output.as_dict()["rm_scores"].tolist() == [0.0]
 
 
+def test_an_episode_without_a_response_is_one_masked_token(tokenizer):
+    """verl puts the reward on the last token of a response; without any, the whole group was lost."""
+    prefix = Prefix(responses=[Replayed(ids=[5] * 1001)])
+    output = run(tokenizer, server_for(tokenizer), prefix=prefix.to_dict())
+    assert (episode_of(output).ending, episode_of(output).turns) == (Ending.CONTEXT_LIMIT, [])
+    assert (output.response_ids, output.response_mask) == ([tokenizer.eos_token_id], [0])
+
+
 @pytest.mark.parametrize(
     ("row", "sampling"),
     [

@@ -324,8 +324,15 @@ def test_a_preface_stands_before_the_first_observation(tokenizer, builder):
 def test_a_replayed_reply_that_does_not_fit_ends_the_episode(tokenizer, builder):
     prefix = Prefix(responses=[Replayed(ids=[5, 6, 7], log_prob=-1.0, step=0)])
     server = FakeServer([[5]])
-    episode, _ = run(server, tokenizer, builder, toy.Counter, prefix=prefix, max_new_tokens=2)
+    episode, _ = run(server, tokenizer, builder, toy.Counter, prefix=prefix, response_limit=2)
     assert (episode.ending, episode.turns, server.requests) == (Ending.CONTEXT_LIMIT, [], [])
+
+
+def test_a_replayed_reply_may_be_longer_than_the_models_own(tokenizer, builder):
+    """A demonstration's is, and what it leads to is what the model should be asked about."""
+    server, prefix = FakeServer([[5]]), Prefix(responses=[Replayed(ids=[5, 6, 7])])
+    episode, _ = run(server, tokenizer, builder, toy.Counter, prefix=prefix, max_new_tokens=2)
+    assert [turn.calls for turn in episode.turns[:2]] == [0, 1] and len(episode.turns) == 50
 
 
 def test_commands_to_avoid_are_sampled_again_at_the_branch_only(tokenizer, builder):
