@@ -233,7 +233,7 @@ def prepare(
     _check_playbook(request, playbook, suite)
     opened = _with_harness(request, policy or _policy(request, rules))
     opened.prompts = rules.prompts
-    opened.exemplars = exemplars_of(request)
+    opened.exemplars = exemplars_of(request, suite)
     plan = Plan(
         suite=suite, policy=opened.name, weights=opened.weights, rules=rules, samples=request.samples,
         temperature=request.temperature, seed=request.seed, backend=opened.backend, exemplars=opened.exemplars,
@@ -250,9 +250,9 @@ def without_playbook(request: EvalRequest) -> EvalRequest:
     return replace(request, playbook=None, out=request.out and request.out / "without")
 
 
-def exemplars_of(request: Request) -> Exemplars | None:
+def exemplars_of(request: Request, suite: Suite) -> Exemplars | None:
     """See :meth:`Exemplars.read`."""
-    return None if request.exemplars is None else Exemplars.read(request.exemplars, request.nearest)
+    return None if request.exemplars is None else Exemplars.read(request.exemplars, request.nearest, suite.envs)
 
 
 def _check_playbook(request: Request, playbook: Playbook, suite: Suite) -> None:

@@ -110,7 +110,7 @@ def prepare(
     start = Playbook() if request.playbook is None else Playbook.read(request.playbook)
     start = replace(start, form=request.form or start.form)
     policy, writer = open_models(request, rules)
-    policy.exemplars = evaluation.exemplars_of(request)
+    policy.exemplars = evaluation.exemplars_of(request, suite)
     course = Course(
         suite=suite, rules=rules, policy=policy.name, writer=writer.name,
         weights=(policy.weights, writer.weights), start=start, epochs=request.epochs, tasks=request.tasks,

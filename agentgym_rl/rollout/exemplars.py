@@ -3,7 +3,7 @@ arXiv 2306.07863, which finds them by embeddings; here BM25 compares goals)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
 from importlib.util import find_spec
@@ -33,12 +33,15 @@ class Exemplars:
     _indices: dict[str, tuple[Index, list[str]]] = field(default_factory=dict)
 
     @classmethod
-    def read(cls, file: str | Path, nearest: int = 2) -> Exemplars:
+    def read(cls, file: str | Path, nearest: int = 2, envs: Collection[str] = ()) -> Exemplars:
         """The successes in a file of episodes; of several of a task the shortest.
+
+        Args:
+            envs: environments whose tasks they are for, by name; a part of one is another. Empty is any.
 
         Raises:
             FileNotFoundError: there is no such file.
-            ValueError: it holds no episodes, none that succeeded, or ``nearest`` is less than 1.
+            ValueError: it holds no episodes, none that succeeded, none of ``envs``, or ``nearest`` is less than 1.
             MissingExtra: bm25s is not installed.
         """
         if nearest < 1:
@@ -52,6 +55,8 @@ class Exemplars:
         successes = _shortest(episode_store.read(file))
         if not successes:
             raise ValueError(f"{file} holds no episode that succeeded")
+        if envs and not {*envs} & {*successes}:
+            raise ValueError(f"{file} has successes of {', '.join(successes)}, none of {', '.join(sorted(envs))}")
         return cls(successes, nearest, sha256(Path(file).read_bytes()).hexdigest()[:12])
 
     def text(self, env: TextEnv, task: Task) -> str:

@@ -18,6 +18,8 @@ from agentgym_rl.rollout.settings import RolloutSettings
 
 pytestmark = pytest.mark.usefixtures("toys")
 
+UNASKED = "openai:m@http://127.0.0.1:9/v1"
+
 
 class Worded(toy.Counter):
     """Names a colour and a number in its goals; tasks 0 and 5 have the same."""
@@ -99,5 +101,16 @@ def test_an_api_reads_them(file, tmp_path, monkeypatch):
     assert all("Solved before, of other tasks:" in body["messages"][2]["content"] for body in server.requests)
     (result,) = tmp_path.glob("evals/*/*-exemplars1-*/result.json")
     assert json.loads(result.read_text())["plan"]["rules"]["exemplars"]["nearest"] == 1
+    other = CliRunner().invoke(app, ["eval", "panel=vast:test:2", f"policy={UNASKED}", f"exemplars={file}"])
+    assert other.exit_code == 2 and "solved.parquet has successes of counter, none of vast" in other.stderr
     refused = CliRunner().invoke(app, ["eval", "panel=counter:test:2", "policy=random", f"exemplars={file}"])
     assert refused.exit_code == 2 and "policy=random reads nothing; leave exemplars= out" in refused.stderr
+
+
+def test_those_of_other_environments_help_no_run(file):
+    pytest.importorskip("verl")
+    from agentgym_rl.engine.recipe.compose import load
+    from agentgym_rl.engine.recipe.resolved import Resolved
+
+    with pytest.raises(ValueError, match=r"solved.parquet has successes of counter, none of maze"):
+        _ = Resolved(load(["name=x", "env=maze", "algorithm=grpo", f"rollout.exemplars={file}"])).exemplars

@@ -141,8 +141,8 @@ class Resolved:
     @cached_property
     def exemplars(self) -> Exemplars | None:
         """Successes of which all episodes show the nearest; raises as :meth:`Exemplars.read`."""
-        rollout = self.config.rollout
-        return None if rollout.exemplars is None else Exemplars.read(rollout.exemplars, rollout.nearest)
+        rollout, envs = self.config.rollout, (*self.config.envs, *self.mixture.parts)
+        return None if rollout.exemplars is None else Exemplars.read(rollout.exemplars, rollout.nearest, envs)
 
     def prompt(self, env: str, algorithm: Algorithm[Any], instead: str | None = None) -> str:
         """What goes with the weights that an algorithm leads to; ``instead`` takes the place of its own prompt."""
