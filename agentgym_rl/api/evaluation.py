@@ -39,6 +39,7 @@ from agentgym_rl.rollout.playbook import Playbook
 from agentgym_rl.rollout.policies import Policy
 from agentgym_rl.rollout.policies.scripted import Function
 from agentgym_rl.rollout.runner import Progress
+from agentgym_rl.rollout.settings import Context, Thinking
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -224,7 +225,7 @@ def prepare(
         ValueError, FileNotFoundError, EnvError: see :func:`evaluate`.
     """
     host = host or LocalHost()
-    rules = rules_for(request, None if policy is not None else folder_of(request.policy, fetch))
+    rules = rules_for(request, None if policy is not None else folder_of(request.policy, fetch), policy)
     suite = suites.read(request.panel, rules, host)
     if others := [env for env in request.options if env not in {panel.env for panel in suite.panels}]:
         raise ValueError(f"options.{others[0]} has no effect: panel={request.panel} has no task of {others[0]}")
@@ -265,7 +266,17 @@ def _check_playbook(request: Request, playbook: Playbook, suite: Suite) -> None:
         raise ValueError(f"{request.playbook} is of {', '.join(envs)}, and panel={request.panel} of others")
 
 
-def rules_for(request: Request, folder: str | None) -> Rules:
+def rules_for(request: Request, folder: str | None, policy: Policy | None = None) -> Rules:
+    """The rules of a local model's weights, or else of a run's panels, with the settings that a request gives. Of an
+    API, a function and a harness nobody hides earlier turns, nor thinking but of a harness with a local model.
+
+    Args:
+        folder: of the local model that the request names.
+        policy: goes before the one that the request names.
+
+    Raises:
+        ValueError: a setting is wrong, or the run's configuration cannot be read.
+    """
     run = suites.run_of(request.panel)
     rules = rules_of(folder)
     if rules is None:
@@ -273,6 +284,12 @@ def rules_for(request: Request, folder: str | None) -> Rules:
             rules = Rules() if run is None else Rules.of_run(read_config(run))
     if run is not None and folder is None:  # limits of tokens are a local model's own
         rules = replace(rules, prompt_tokens=None, response_tokens=None)
+    local = folder is not None or (policy is not None and policy.backend is not None)
+    if not local:
+        rules = rules.but(thinking=Thinking.keep)
+    folds = local and getattr(request, "harness", None) is None
+    if not folds and rules.settings.context is not Context.recent:
+        rules = rules.but(context=Context.full)
     return changed(rules, request)
 
 

@@ -46,9 +46,11 @@ def command(
         episode_store.check(out / "session.parquet")
     key = secrets.token_urlsafe(24) if key_env is None else _key(key_env)
     limits, sessions = Limits(max_turns=max_turns, max_new_tokens=max_new_tokens), Sessions(max_sessions, session_ttl)
-    model = open_policy(policy, rules_for(policy), backend=backend, temperature=temperature, seed=seed)
+    rules = rules_for(policy)
+    model = open_policy(policy, rules, backend=backend, temperature=temperature, seed=seed)
     chat_of(model, seed)  # refuses a policy that is no model
-    service = Service(lambda number: chat_of(model, seed_of(seed, number)), key, limits, out, sessions)
+    thinking = rules.settings.thinking
+    service = Service(lambda number: chat_of(model, seed_of(seed, number), thinking), key, limits, out, sessions)
 
     async def serve() -> None:
         try:

@@ -1,15 +1,19 @@
 """Panels by name: splits, files, runs; equal tasks have equal digests."""
 
 import json
+from dataclasses import replace
 
 import pytest
 import yaml
 
+from agentgym_rl.api import evaluation
+from agentgym_rl.api.request import EvalRequest
 from agentgym_rl.data.panels import select
 from agentgym_rl.envs.actions import ActionFormat
 from agentgym_rl.envs.core import UnknownEnv
 from agentgym_rl.eval.evaluation.rules import Rules, read_config
 from agentgym_rl.eval.evaluation.suite import read, run_of
+from agentgym_rl.rollout.policies.scripted import Function
 from agentgym_rl.rollout.settings import RolloutSettings
 
 pytestmark = pytest.mark.usefixtures("toys")
@@ -118,6 +122,26 @@ def test_a_style_with_prompts_of_its_own_brings_its_context():
     assert [rules.settings.context for rules in (there, there.but(max_turns=3), back)] == ["recent", "recent", "full"]
     window = Rules(settings=RolloutSettings(context="window"))
     assert window.but(style="compact").settings.context == "window"
+
+
+def test_what_nobody_hides_from_a_model_is_not_said_to_be_hidden(run):
+    """An API, a function and a harness hold their conversations; the rules of a run may hide turns and thoughts."""
+    config = read_config(run)
+    config["rollout"] |= {"context": "window", "thinking": "strip"}
+    (run / "config.yaml").write_text(yaml.safe_dump(config))
+    Rules.of_run(config).keep(run, {})
+    request = EvalRequest(panel=f"{run}:all", policy="openai:m@http://127.0.0.1:9/v1")
+
+    def hidden(*arguments):
+        settings = evaluation.rules_for(*arguments).settings
+        return str(settings.context), str(settings.thinking)
+
+    local = Function(len)
+    local.backend = "transformers"
+    program = replace(request, harness="python agent.py")
+    assert hidden(request, None) == hidden(request, None, Function(len)) == hidden(program, None) == ("full", "keep")
+    assert hidden(request, str(run)) == hidden(request, None, local) == ("window", "strip")
+    assert hidden(program, str(run)) == hidden(program, None, local) == ("full", "strip")
 
 
 def test_rules_are_departed_from_and_written(run, tmp_path):

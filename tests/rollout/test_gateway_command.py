@@ -3,6 +3,7 @@
 import asyncio
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -15,9 +16,12 @@ from gateways import CHAT, GO, says
 from agentgym_rl.cli.gateway import command
 from agentgym_rl.data import episode_store
 from agentgym_rl.data.episode import Ending
+from agentgym_rl.eval.evaluation.rules import Rules
 from agentgym_rl.rollout.gateway.server import Gateway
 from agentgym_rl.rollout.gateway.session import Limits, Sessions
+from agentgym_rl.rollout.harness import service
 from agentgym_rl.rollout.harness.service import Service
+from agentgym_rl.rollout.settings import RolloutSettings
 
 pytest.importorskip("pyarrow")
 
@@ -121,6 +125,21 @@ def test_the_command_serves_until_it_is_interrupted(tmp_path):
     (file,) = tmp_path.glob("*.parquet")
     (episode,) = episode_store.read(file)
     assert (episode.ending, [turn.response for turn in episode.turns]) == (Ending.TIMEOUT, ["hello"])
+
+
+def test_weights_think_as_they_were_trained(tokenizer, tmp_path, monkeypatch):
+    """What a run with rollout.thinking=strip exports is served like that."""
+    folder, services = tmp_path / "model", []
+    shutil.copytree(tokenizer.name_or_path, folder)
+    Rules(settings=RolloutSettings(thinking="strip")).keep(folder, {})
+    monkeypatch.setattr(service, "Service", lambda make_chat, *_: services.append(make_chat) or quit_at_once())
+    with pytest.raises(SystemExit):
+        command(str(folder), backend="transformers")
+    assert services[0](0).thinking == "strip"
+
+
+def quit_at_once():
+    raise SystemExit
 
 
 def test_a_policy_that_is_no_model_is_refused():

@@ -23,6 +23,7 @@ from agentgym_rl.envs import make
 from agentgym_rl.envs.core import Task
 from agentgym_rl.rollout.conversation import NoFurtherEpisode, Response
 from agentgym_rl.rollout.gateway.texts import TextChat
+from agentgym_rl.rollout.harness import policy as policy_module
 from agentgym_rl.rollout.harness import process
 from agentgym_rl.rollout.harness.policy import HarnessPolicy
 from agentgym_rl.rollout.harness.run import Assignment, run_harness
@@ -415,6 +416,23 @@ def test_a_harness_is_told_what_its_model_should_read_first(script):
     task = Task("maze", env.spec.splits["test"][0])
     episode = asyncio.run(closing(policy, policy.run(env, task, RolloutSettings(retries=0))))
     assert episode.messages[0]["content"] == "Keep right."
+
+
+@pytest.mark.parametrize("thinking", ["keep", "strip"])
+def test_a_harness_is_evaluated_with_the_thinking_that_it_was_trained_with(script, tokenizer, monkeypatch, thinking):
+    from agentgym_rl.rollout.policies.model import TransformersModel
+
+    chats = []
+
+    async def run_harness(harness, work, settings, shared, make_chat):
+        return "played", chats.append(make_chat())
+
+    monkeypatch.setattr(policy_module, "run_harness", run_harness)
+    model = TransformersModel(tokenizer.name_or_path, temperature=1, seed=0)
+    policy, env = HarnessPolicy(Harness(command=["true"]), model), make("maze")
+    task = Task("maze", env.spec.splits["test"][0])
+    assert asyncio.run(policy.run(env, task, RolloutSettings(thinking=thinking))) == "played"
+    assert chats[0].thinking == thinking
 
 
 def test_a_policy_that_reads_no_messages_is_no_model(script):

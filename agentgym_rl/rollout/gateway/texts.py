@@ -17,6 +17,7 @@ from agentgym_rl.rollout.policies.api import ChatModel
 from agentgym_rl.rollout.policies.base import Policy
 from agentgym_rl.rollout.policies.model import ModelPolicy
 from agentgym_rl.rollout.policies.scripted import Function
+from agentgym_rl.rollout.settings import Thinking
 
 Ask = Callable[[list[Message], int], Awaitable[Response]]
 """From plain messages and the most tokens of the reply to the model's response."""
@@ -43,8 +44,11 @@ class TextChat:
         return Sampled(reply, lambda: response)
 
 
-def chat_of(policy: Policy, seed: int) -> Chat:
+def chat_of(policy: Policy, seed: int, thinking: Thinking = Thinking.keep) -> Chat:
     """A session's chat with a policy: with exact tokens where the model is in this process.
+
+    Args:
+        thinking: what a model in this process sees of its thinking in earlier turns.
 
     Raises:
         ValueError: the policy reads no messages.
@@ -53,7 +57,7 @@ def chat_of(policy: Policy, seed: int) -> Chat:
         case ModelPolicy():
             return TokenChat(
                 server=policy, tokenizer=policy.tokenizer, builder=policy.builder, sampling={"seed": seed},
-                prompt_limit=policy.prompt_tokens, response_limit=policy.response_tokens,
+                prompt_limit=policy.prompt_tokens, response_limit=policy.response_tokens, thinking=thinking,
             )  # fmt: skip
         case ChatModel():
             return TextChat(lambda messages, room: policy.respond(messages, seed % (1 << 31), room))

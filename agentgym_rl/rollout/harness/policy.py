@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from functools import partial
 
 from agentgym_rl.data.episode import Episode
 from agentgym_rl.envs.core import Task, TextEnv
@@ -41,7 +42,8 @@ class HarnessPolicy(Policy):
     ) -> Episode:
         seed = seed_of(self.seed, task, sample)
         work = assignment(env, task, turn_limit(env, settings), sample, self.preface(env, task))
-        episode, _ = await run_harness(self.harness, work, settings, self._gateway, lambda: chat_of(self.model, seed))
+        chat = partial(chat_of, self.model, seed, settings.thinking)
+        episode, _ = await run_harness(self.harness, work, settings, self._gateway, chat)
         return episode
 
     async def close(self) -> None:
