@@ -182,7 +182,12 @@ def evaluate(
             prepare(replace(request, out=Path(folder)), host, opened).run(progress)
             return replace(Evaluation.read(folder), folder=None)
 
-    evaluation: Evaluation = outside(work)
+    own = None if opened is None else (opened.prompts, opened.exemplars)
+    try:
+        evaluation: Evaluation = outside(work)
+    finally:
+        if opened is not None and own is not None:
+            opened.prompts, opened.exemplars = own
     evaluation.result.check(request.min_counted)
     return evaluation
 
@@ -230,18 +235,18 @@ def prepare(
     if others := [env for env in request.options if env not in {panel.env for panel in suite.panels}]:
         raise ValueError(f"options.{others[0]} has no effect: panel={request.panel} has no task of {others[0]}")
     playbook = Playbook() if request.playbook is None else Playbook.read(request.playbook)
-    rules = replace(rules, prompts=playbook.prompts(rules.prompts))
+    rules = replace(rules, prompts=playbook.prompts(rules.prompts if policy is None else policy.prompts))
     _check_playbook(request, playbook, suite)
     opened = _with_harness(request, policy or _policy(request, rules))
     opened.prompts = rules.prompts
-    opened.exemplars = exemplars_of(request, suite)
+    opened.exemplars = exemplars_of(request, suite) or (None if policy is None else policy.exemplars)
     plan = Plan(
         suite=suite, policy=opened.name, weights=opened.weights, rules=rules, samples=request.samples,
         temperature=request.temperature, seed=request.seed, backend=opened.backend, exemplars=opened.exemplars,
     )  # fmt: skip
     marked = "" if request.playbook is None else f"-playbook-{playbook.digest}"
     if opened.exemplars is not None:
-        marked += f"-exemplars{request.nearest}-{opened.exemplars.digest}"
+        marked += f"-exemplars{opened.exemplars.nearest}-{opened.exemplars.digest}"
     out = request.out or Path("evals") / suite.digest / (slug(request, request.policy, request.harness) + marked)
     return Prepared(plan, opened, out, request, host)
 

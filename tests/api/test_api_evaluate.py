@@ -8,7 +8,10 @@ import toy
 
 import agentgym_rl as ag
 from agentgym_rl.envs.core import EnvUnavailable
+from agentgym_rl.rollout.exemplars import Exemplars
+from agentgym_rl.rollout.playbook import Op, Operation, Playbook
 from agentgym_rl.rollout.policies import Random
+from agentgym_rl.rollout.policies.scripted import Function
 
 pytest.importorskip("pandas")
 pytest.importorskip("scipy")
@@ -65,6 +68,29 @@ def test_a_policy_is_evaluated():
     assert evaluation.result.samples == 3 and len(evaluation.episodes) == 30
     assert evaluation.reward.ci95[0] <= evaluation.reward.value <= evaluation.reward.ci95[1]
     assert {*evaluation.episodes["sample"]} == {0, 1, 2}
+
+
+def test_a_policy_reads_what_it_has_to_read(tmp_path):
+    """Its own prompts, then the playbook; its exemplars where none are asked for. The policy stays as it was."""
+    policy, book = Function(count_up), Playbook()
+    policy.prompts = {"counter": "Begin with one."}
+    book.apply(Operation(Op.add, "Go on with two."), "counter", 1, "counter_1")
+    book.write(tmp_path / "book.json")
+    alone = ag.evaluate(policy, "counter:test:2")
+    assert {record.preface for record in alone.records} == {"Begin with one."}
+    for _ in range(2):
+        both = ag.evaluate(policy, "counter:test:2", playbook=tmp_path / "book.json")
+        assert {record.preface for record in both.records} == {f"Begin with one.\n\n{book.text('counter')}"}
+    assert policy.prompts == {"counter": "Begin with one."}
+
+    class Shown(Exemplars):
+        def text(self, env, task):
+            return "Example"
+
+    policy.exemplars = Shown({}, 2, "digest")
+    shown = ag.evaluate(policy, "counter:test:2")
+    assert {record.preface for record in shown.records} == {"Begin with one.\n\nExample"}
+    assert shown.result.plan["rules"]["exemplars"] == {"digest": "digest", "nearest": 2}
 
 
 def test_progress_is_told():
