@@ -292,8 +292,8 @@ def rules_for(request: Request, folder: str | None, policy: Policy | None = None
     local = folder is not None or (policy is not None and policy.backend is not None)
     if not local:
         rules = rules.but(thinking=Thinking.keep)
-    folds = local and getattr(request, "harness", None) is None
-    if not folds and rules.settings.context is not Context.recent:
+    harness = isinstance(request, EvalRequest) and request.harness is not None
+    if (harness or not local) and rules.settings.context is not Context.recent:
         rules = rules.but(context=Context.full)
     return changed(rules, request)
 

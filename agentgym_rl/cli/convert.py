@@ -19,7 +19,7 @@ class Format(StrEnum):
     preference = "preference"
 
 
-LEARNED = (Format.verl, Format.trl, Format.preference)
+LEARNED = (Format.agenttraj, Format.verl, Format.trl, Format.preference)
 """What is learned from, so that a trajectory needs a response; that of an API which refused at once has none."""
 
 
@@ -49,17 +49,18 @@ def command(
     ] = None,
 ) -> None:
     """Convert trajectories from one published format to another."""
-    from agentgym_rl.data.convert import ENDS, FORMATS, keep, read
+    from agentgym_rl.data.convert import ENDS, FORMATS, keep, learnable, read
     from agentgym_rl.data.files import check_file
 
     check_file(out, ENDS[to])
     if env is not None and env not in available():
         raise ValueError(f"--env {env}: there is no such environment; there are {', '.join(available())}")
     records = read(source, env)
-    kept = keep(records, successes=successes, per_task=per_task)
+    kept = keep(records, successes=successes)
     if to in LEARNED and (silent := [record for record in kept if True not in record.trajectory.loss]):
-        kept = [record for record in kept if True in record.trajectory.loss]
+        kept = learnable(kept)
         typer.echo(f"left out: {len(silent)} without a response to train on, such as {silent[0].trajectory.item_id}")
+    kept = keep(kept, per_task=per_task)
     if not kept:
         raise ValueError(f"{source}: none of {len(records)} trajectories is kept")
     FORMATS[to](out, kept)

@@ -32,7 +32,7 @@ def read(source: str | Path, env: str | None = None) -> list[Record]:
     These are AgentTraj in all its forms (:func:`agentgym_rl.data.agenttraj.decode`), inference output, the output
     folders of ``openai_eval.py`` (an object a file), DPO pairs (each two trajectories: a success and a failure without
     rewards) and rollout logs (``step{N}/{rank}.json``). Of a folder all JSON files are read. An episode that its
-    infrastructure ended (:attr:`agentgym_rl.data.episode.Ending.counts`) is left out.
+    infrastructure ended (:attr:`agentgym_rl.data.episode.Ending.counts`), or that has no message, is left out.
 
     Args:
         env: the environment of entries whose task is only a number: AgentGym's DPO pairs and rollout logs.
@@ -72,8 +72,10 @@ def _records(entry: Any, env: str | None) -> list[Record]:
     reward, success = entries.reward(entry), entries.success(entry)
     if "turns" in entry:
         episode = Episode.from_dict(entry)
+        if not episode.ending.counts or not episode.messages:
+            return []
         trajectory = Trajectory.of(episode.item_id, episode.messages, episode.start)
-        return [Record(trajectory, episode.reward, episode.success)] if episode.ending.counts else []
+        return [Record(trajectory, episode.reward, episode.success)]
     pair = entry.get("chosen") is not None
     task = entries.item_id(entry)
     task = _item_id(entry.get("id") if pair and task is None else task, env)
@@ -103,6 +105,11 @@ def _inferred(trajectory: Trajectory, reward: float | None, success: bool | None
         return Record(trajectory, reward, success)
     words = DIALECTS[task[0]]
     return Record(trajectory, min(max(reward / words.full, 0.0), 1.0), reward > words.success_above)
+
+
+def learnable(records: Iterable[Record]) -> list[Record]:
+    """Those with a response to train on."""
+    return [record for record in records if True in record.trajectory.loss]
 
 
 def keep(records: Iterable[Record], *, successes: bool = False, per_task: int | None = None) -> list[Record]:

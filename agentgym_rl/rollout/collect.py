@@ -81,7 +81,7 @@ async def collect(
         policy: the oracle by default.
         settings: rules of an episode.
         n, seed, difficulty: see :func:`agentgym_rl.data.panels.sample`.
-        keep: successful trajectories only, or all of them.
+        keep: successful trajectories only, or all of them that have a response to train on.
         options: of the environment's class.
         samples: episodes of each task.
         per_task: keep at most this many distinct trajectories of a task, the shortest first; None keeps every one.
@@ -151,7 +151,7 @@ async def collect(
                 entry.episode.seed = seed
                 entry.episode.tags = {"split": split, "policy": policy.name, "sample": job.sample}
         episode_store.write(episodes, [*ran, *failed])
-    chosen = convert.keep(map(_record, ran), successes=keep is Keep.success, per_task=per_task)
+    chosen = convert.keep(convert.learnable(map(_record, ran)), successes=keep is Keep.success, per_task=per_task)
     if not chosen:
         raise NothingKept(_why(out, stored, keep))
     convert.agenttraj_file(out, chosen)

@@ -146,11 +146,24 @@ def test_an_episode_without_a_response_does_not_end_a_conversion_for_training(tm
     """An API refused its first request; with its outcome it counts, but there is nothing to learn from it."""
     refused = {**episode(0.0, "textcraft_2", "refused"), "messages": [{"role": "user", "content": "o"}], "turns": []}
     path = put(tmp_path / "a.json", [episode(1.0), refused])
-    for form, kept in (("verl.parquet", 1), ("inference.jsonl", 2)):
+    for form, kept in (("agenttraj.json", 1), ("verl.parquet", 1), ("inference.jsonl", 2)):
         words = ["convert", str(path), str(tmp_path / form), "--to", form.partition(".")[0]]
         result = CliRunner().invoke(app, words, env={"COLUMNS": "200"})
         assert result.exit_code == 0 and f"{kept} of 2 trajectories" in result.stdout
         assert ("left out: 1 without a response to train on, such as textcraft_2" in result.stdout) == (kept == 1)
+
+
+def test_the_shortest_of_a_task_is_one_with_a_response(tmp_path):
+    refused = {**episode(0.0, ending="refused"), "messages": [{"role": "user", "content": "o"}], "turns": []}
+    path = put(tmp_path / "a.json", [refused, episode(1.0)])
+    words = ["convert", str(path), str(tmp_path / "b.json"), "--to", "agenttraj", "--per-task", "1"]
+    assert CliRunner().invoke(app, words).exit_code == 0
+    assert agenttraj.read(tmp_path / "b.json")[0].first_trained
+
+
+def test_what_the_oracle_could_not_play_is_left_out(tmp_path):
+    unplayed = {**episode(0.0, "textcraft_2"), "messages": [], "turns": []}
+    assert len(read(put(tmp_path / "a.json", [episode(1.0), unplayed]))) == 1
 
 
 def test_a_bad_entry_is_named(tmp_path):

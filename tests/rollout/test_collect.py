@@ -6,12 +6,15 @@ import json
 import pytest
 import toy
 
-from agentgym_rl.data import agenttraj
+from agentgym_rl.data import agenttraj, episode_store
+from agentgym_rl.data.episode import Ending
 from agentgym_rl.envs import Task, make
 from agentgym_rl.envs.actions import Action, ActionFormat, parse_react
 from agentgym_rl.envs.core import EnvUnavailable
 from agentgym_rl.envs.formats import reader
 from agentgym_rl.rollout.collect import NothingKept, collect
+from agentgym_rl.rollout.conversation import NoResponse, Scripted
+from agentgym_rl.rollout.loop import run_episode
 from agentgym_rl.rollout.policies import Oracle, Random
 from agentgym_rl.rollout.policies.scripted import NoActions
 from agentgym_rl.rollout.settings import RolloutSettings
@@ -70,6 +73,34 @@ def test_only_successes_are_kept_by_default(tmp_path):
     again = tmp_path / "c.json"
     run(again, split="train", policy=Random(0), keep="all")
     assert again.read_bytes() == (tmp_path / "b.json").read_bytes()
+
+
+class Refused:
+    """What a model behind an API does: the first sample of a task is refused before any response."""
+
+    name, temperature, weights = "refused", 1.0, ""
+
+    async def run(self, env, task, settings, sample=0, watch=None):
+        def respond(messages):
+            if sample == 0:
+                raise NoResponse(Ending.REFUSED, "no")
+            return "Action: say 9" if len(messages) < 4 else " "
+
+        episode, _ = await run_episode(lambda: env, task, lambda: Scripted(respond), settings)
+        return episode
+
+
+def test_what_has_no_response_to_train_on_is_no_trajectory(tmp_path):
+    """It would be the shortest of its task, and cloning would refuse the whole file."""
+    stored = tmp_path / "all.parquet"
+    summary = run(
+        tmp_path / "a.json", policy=Refused(), keep="all", samples=2, per_task=1, episodes=stored, max_turns=2
+    )
+    assert (summary.attempted, summary.kept, summary.mean_turns) == (20, 10, 1.0)
+    assert {trajectory.first_trained for trajectory in agenttraj.read(tmp_path / "a.json")} == {3}
+    assert len(episode_store.read(stored)) == 20
+    with pytest.raises(NothingKept, match=r"none of 10 episodes is kept: 0 solved \(10 refused\); no"):
+        run(tmp_path / "b.json", policy=Refused(), keep="all")
 
 
 def test_random_play_uses_the_listed_actions(tmp_path):
