@@ -260,6 +260,20 @@ def test_a_reply_that_nobody_receives_is_not_kept():
     assert served(test, says("hello", seconds=1.5)) == (0, 1)
 
 
+@pytest.mark.parametrize("limits", [{"max_turns": 1}, {"max_tokens": 8, "max_new_tokens": 8}])
+def test_a_request_that_was_given_up_takes_no_other_requests_place(limits):
+    """A client that waits no longer asks again, while the model still writes what nobody receives."""
+
+    async def test(session, client, gateway):
+        with pytest.raises(httpx.ReadTimeout):
+            await client.post(CHAT, json=GO, timeout=0.1)
+        await asyncio.sleep(0.05)
+        again = await client.post(CHAT, json=GO)
+        return again.status_code, len(session.turns), session.stopped
+
+    assert served(test, says("hello", seconds=0.6), **limits) == (200, 1, None)
+
+
 def test_a_session_that_never_ends_is_reclaimed():
     now = [0.0]
     sessions = Sessions(ttl=10, clock=lambda: now[0])

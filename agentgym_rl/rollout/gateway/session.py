@@ -58,12 +58,14 @@ class Session:
         """No further request has a reply."""
         self.began, self.used = time.time(), clock()
         self._opened = clock()
-        self._running = self._tokens = 0
+        self._tokens = 0
+        self._asking: list[tuple[Callable[[], bool], int]] = []
+        """Of each request that runs, whether its client is there, and most tokens of its reply."""
 
     @property
     def idle(self) -> float:
         """Seconds since the last request; 0 while one runs."""
-        return 0.0 if self._running else self._clock() - self.used
+        return 0.0 if self._asking else self._clock() - self.used
 
     async def answer(self, request: Request, present: Callable[[], bool]) -> Reply | None:
         """The model's reply to a request; None, and nothing kept, where nobody is there any more to receive it.
@@ -75,10 +77,9 @@ class Session:
             Refusal: there is no reply; it says why.
         """
         self._check_open()
-        room = self._room(request)
-        self._running += 1
-        self._tokens += room  # what requests side by side may write together
-        asked = self._clock()
+        room, asked = self._room(request), self._clock()
+        asking = (present, room)
+        self._asking.append(asking)
         try:
             sampled = await self._sample(request, room)
             if not present():
@@ -87,8 +88,7 @@ class Session:
             self._keep(request, sampled, asked)
             return sampled.reply
         finally:
-            self._running -= 1
-            self._tokens -= room
+            self._asking.remove(asking)
             self.used = self._clock()
 
     async def _sample(self, request: Request, room: int) -> Sampled:
@@ -150,13 +150,14 @@ class Session:
         Raises:
             Refusal: a limit is reached.
         """
-        limits, turns = self.limits, len(self.turns) + self._running
-        if limits.max_turns is not None and turns >= limits.max_turns:
+        limits = self.limits
+        rooms = [room for present, room in self._asking if present()]  # of requests side by side
+        if limits.max_turns is not None and len(self.turns) + len(rooms) >= limits.max_turns:
             self.stopped = Ending.TURN_LIMIT
             raise Refusal(f"the limit of {limits.max_turns} replies is reached; finish without the model", "turn_limit")
         room = min(limits.max_new_tokens, request.max_tokens or limits.max_new_tokens)
         if limits.max_tokens is not None:
-            room = min(room, limits.max_tokens - self._tokens)
+            room = min(room, limits.max_tokens - self._tokens - sum(rooms))
         if room < 1:
             self.stopped = Ending.CONTEXT_LIMIT
             raise Refusal(
