@@ -14,7 +14,7 @@ from typing import Protocol
 from agentgym_rl.data.episode import Ending
 from agentgym_rl.envs.actions import Action
 from agentgym_rl.envs.bounds import encodable
-from agentgym_rl.envs.core import Message
+from agentgym_rl.envs.core import Message, in_thread
 from agentgym_rl.envs.formats import Parse
 
 Respond = Callable[[list[Message]], str]
@@ -124,15 +124,22 @@ class Scripted:
         prefix: responses that come first, without a call of the function.
         avoid: commands that the first response after the prefix should not have.
         resamples: how often at most the function is called again for another command.
+        threaded: call the function in a thread, so that other episodes go on while it waits.
     """
 
     prompt_tokens = 0
     response_tokens = 0
 
     def __init__(
-        self, policy: Respond, prefix: Sequence[str] = (), avoid: Collection[str] = (), resamples: int = 0
+        self,
+        policy: Respond,
+        prefix: Sequence[str] = (),
+        avoid: Collection[str] = (),
+        resamples: int = 0,
+        threaded: bool = False,
     ) -> None:
         self.policy = policy
+        self.threaded = threaded
         self.prefix = prefix
         self.avoid = avoid
         self.resamples = resamples
@@ -148,9 +155,9 @@ class Scripted:
             text, calls = self.prefix[self.responses], 0
         else:
             again = self.resamples if self.responses == len(self.prefix) else 0
-            text, calls = self.policy(list(self.messages)), 1
+            text, calls = await self._ask(), 1
             while calls <= again and repeats(text, self.avoid, self.parse):
-                text, calls = self.policy(list(self.messages)), calls + 1
+                text, calls = await self._ask(), calls + 1
         self.responses += 1
         response = Response(text, calls=calls)
         self.messages.append({"role": "assistant", "content": response.text})
@@ -163,3 +170,7 @@ class Scripted:
     async def restart(self, messages: list[Message]) -> bool:
         self.messages = list(messages)
         return True
+
+    async def _ask(self) -> str:
+        messages = list(self.messages)
+        return await in_thread(self.policy, messages) if self.threaded else self.policy(messages)

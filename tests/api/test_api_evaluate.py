@@ -1,17 +1,21 @@
 """``ag.evaluate``."""
 
 import asyncio
+import threading
 from pathlib import Path
 
 import pytest
 import toy
 
 import agentgym_rl as ag
+from agentgym_rl.data.episode import Ending
+from agentgym_rl.envs import Task, make
 from agentgym_rl.envs.core import EnvUnavailable
 from agentgym_rl.rollout.exemplars import Exemplars
 from agentgym_rl.rollout.playbook import Op, Operation, Playbook
 from agentgym_rl.rollout.policies import Random
 from agentgym_rl.rollout.policies.scripted import Function
+from agentgym_rl.rollout.settings import RolloutSettings
 
 pytest.importorskip("pandas")
 pytest.importorskip("scipy")
@@ -61,6 +65,38 @@ def test_a_function_is_evaluated_and_kept_only_when_asked():
     lazy = ag.evaluate(lambda messages: "Action: wait", "counter:test:3", max_turns=2, out="kept")
     assert lazy.success.value == 0 and set(lazy.episodes["turns"]) == {2}
     assert lazy.folder == Path("kept") and (lazy.folder / "result.json").is_file()
+
+
+def test_a_function_that_waits_keeps_no_other_episode_waiting():
+    """Each call waits until three run at once."""
+    three = threading.Barrier(3, timeout=10)
+
+    def together(messages):
+        three.wait()
+        return "Action: say 9"
+
+    evaluation = ag.evaluate(together, "counter:test:3", concurrency=3, max_turns=1, retries=0)
+    assert set(evaluation.episodes["turns"]) == {1}
+
+
+def test_a_function_that_takes_too_long_ends_its_episode():
+    over = threading.Event()
+    policy, task = Function(lambda messages: over.wait(10) or ""), Task("counter", 1)
+    settings = RolloutSettings(episode_seconds=0.2, retries=0)
+    try:
+        assert asyncio.run(policy.run(make("counter"), task, settings)).ending is Ending.TIMEOUT
+    finally:
+        over.set()
+
+
+def test_a_function_that_writes_keeps_nobody_waiting():
+    three = threading.Barrier(3, timeout=10)
+    policy = Function(lambda messages: str(three.wait()))
+
+    async def write():
+        return await asyncio.gather(*(policy.write([], seed=0, temperature=1, max_tokens=9) for _ in range(3)))
+
+    assert sorted(written.text for written in asyncio.run(write())) == ["0", "1", "2"]
 
 
 def test_a_policy_is_evaluated():

@@ -10,7 +10,17 @@ from weakref import WeakKeyDictionary
 
 from agentgym_rl.data.episode import Episode
 from agentgym_rl.envs.actions import ActionFormat
-from agentgym_rl.envs.core import EnvFault, EnvTimeout, EnvUnavailable, Message, OracleUnavailable, Step, Task, TextEnv
+from agentgym_rl.envs.core import (
+    EnvFault,
+    EnvTimeout,
+    EnvUnavailable,
+    Message,
+    OracleUnavailable,
+    Step,
+    Task,
+    TextEnv,
+    in_thread,
+)
 from agentgym_rl.envs.formats import Parse, write
 from agentgym_rl.rollout.conversation import NoFurtherEpisode, PolicyStopped, Respond, Scripted
 from agentgym_rl.rollout.loop import Watch, failed, run_attempt, run_episode, turn_limit, unsolved
@@ -129,7 +139,7 @@ class Function(Policy):
     """Asks a function for each response; it may ask any model.
 
     Args:
-        respond: gives the response to the messages so far.
+        respond: gives the response to the messages so far; called in a thread, by as many episodes at once as run.
     """
 
     def __init__(self, respond: Respond) -> None:
@@ -141,13 +151,13 @@ class Function(Policy):
     ) -> Episode:
         preface = self.preface(env, task)
         episode, _ = await run_episode(
-            lambda: env, task, lambda: Scripted(self.respond), settings, watch=watch, preface=preface
+            lambda: env, task, lambda: Scripted(self.respond, threaded=True), settings, watch=watch, preface=preface
         )
         return episode
 
     async def write(self, messages: Sequence[Message], *, seed: int, temperature: float, max_tokens: int) -> Written:
         """See :meth:`Policy.write`; the function takes no parameters of a model."""
-        return Written(self.respond(list(messages)))
+        return Written(await in_thread(self.respond, list(messages)))
 
 
 class OracleScript:
