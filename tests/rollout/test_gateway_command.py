@@ -70,6 +70,16 @@ def test_each_session_is_an_episode(tmp_path):
     assert (beyond.ending, beyond.reward, len(beyond.turns)) == (Ending.TURN_LIMIT, 0, 1)
 
 
+def test_a_reward_without_any_reply_of_the_model_is_no_episode_of_it(tmp_path):
+    async def talk(client):
+        session = (await client.post("/sessions", json={"item_id": "textcraft_3"})).json()
+        head = {"x-api-key": session["key"]}
+        assert (await client.post(session["reward_url"], json={"reward": 1}, headers=head)).status_code == 200
+
+    episode = served(tmp_path, talk)["textcraft_3"]
+    assert (episode.ending, episode.error) == (Ending.ENV_ERROR, "the session had no reply of the model")
+
+
 @pytest.mark.parametrize(
     ("body", "key", "status", "message"),
     [

@@ -81,11 +81,14 @@ class Service:
 
 
 def ended(session: Session, work: Assignment) -> Episode:
-    """The episode of a session that is over; one without a reward does not count, unless a limit ended it."""
-    if session.reward is not None:
+    """The episode of a session that is over; one without a reward, or without a reply, does not count, unless a limit
+    ended it."""
+    if session.reward is not None and session.turns:
         return episode_of(session, work, Ending.TERMINATED, session.reward, None)
     if session.failure is not None:
         return episode_of(session, work, ending_of(session.failure), 0.0, str(session.failure))
     if session.stopped is not None:
         return episode_of(session, work, session.stopped, 0.0, None)
+    if not session.turns:
+        return episode_of(session, work, Ending.ENV_ERROR, 0.0, "the session had no reply of the model")
     return episode_of(session, work, Ending.TIMEOUT, 0.0, "the session was closed without a reward")
