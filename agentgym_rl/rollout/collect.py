@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
@@ -16,11 +16,15 @@ from agentgym_rl.data.episode import Episode
 from agentgym_rl.data.files import check_file
 from agentgym_rl.data.panels import digest, sample
 from agentgym_rl.envs.hosts import EnvHost, LocalHost
+from agentgym_rl.envs.splits import fingerprint
 from agentgym_rl.rollout.journal import Journal
 from agentgym_rl.rollout.loop import check_rules, close, turn_limit
 from agentgym_rl.rollout.policies import Oracle, Policy
 from agentgym_rl.rollout.runner import PATIENCE, Job, Progress, check_share, episodes_of, failures, run_jobs
 from agentgym_rl.rollout.settings import RolloutSettings, choice
+
+PATIENT = ("retries", "step_seconds", "episode_seconds")
+"""Rules of an episode that may differ when a collection goes on."""
 
 
 class Keep(StrEnum):
@@ -113,15 +117,16 @@ async def collect(
     try:
         check_rules(session, settings)
         tasks = list(dict.fromkeys(sample(session, split, difficulty, n, seed)))
+        shown = policy.exemplars
         identity = {
             "env": env,
-            "style": settings.style,
-            "action_format": settings.action_format,
+            **{key: value for key, value in asdict(settings).items() if key not in PATIENT},
             "options": dict(options or {}),
             "policy": policy.name,
             "weights": policy.weights,
             "temperature": policy.temperature,
-            "max_new_tokens": settings.max_new_tokens,
+            "prompt": fingerprint(policy.prompts.get(env, ""), 12),
+            "exemplars": shown and [shown.digest, shown.nearest],
             "seed": seed,
             "samples": samples,
             "max_turns": turn_limit(session, settings),

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from dataclasses import fields
 
 import pytest
 import toy
@@ -14,18 +15,20 @@ from agentgym_rl.envs.core import EnvUnavailable
 from agentgym_rl.envs.formats import reader
 from agentgym_rl.rollout.collect import NothingKept, collect
 from agentgym_rl.rollout.conversation import NoResponse, Scripted
+from agentgym_rl.rollout.exemplars import Exemplars
 from agentgym_rl.rollout.loop import run_episode
-from agentgym_rl.rollout.policies import Oracle, Random
+from agentgym_rl.rollout.policies import Oracle, Policy, Random
 from agentgym_rl.rollout.policies.scripted import NoActions
 from agentgym_rl.rollout.settings import RolloutSettings
 
+SETTINGS = {setting.name for setting in fields(RolloutSettings)}
 LISTED = [Action(f"say {number}", f"My next action is: say {number}.") for number in (1, 2, 3)]
 
 pytestmark = pytest.mark.usefixtures("toys")
 
 
 def run(out, env="counter", split="test", **arguments):
-    rules = {key: arguments.pop(key) for key in ("style", "max_turns", "max_new_tokens") if key in arguments}
+    rules = {key: arguments.pop(key) for key in SETTINGS & arguments.keys()}
     return asyncio.run(collect(env, split, out, settings=RolloutSettings(**rules), **arguments))
 
 
@@ -75,10 +78,10 @@ def test_only_successes_are_kept_by_default(tmp_path):
     assert again.read_bytes() == (tmp_path / "b.json").read_bytes()
 
 
-class Refused:
+class Refused(Policy):
     """What a model behind an API does: the first sample of a task is refused before any response."""
 
-    name, temperature, weights = "refused", 1.0, ""
+    name, temperature = "refused", 1.0
 
     async def run(self, env, task, settings, sample=0, watch=None):
         def respond(messages):
@@ -191,10 +194,18 @@ def test_a_journal_of_other_settings_is_refused(tmp_path, monkeypatch):
     policy.temperature = 0.5
     with pytest.raises(ValueError, match="another temperature"):
         run(out, policy=policy)
-    policy = Oracle()
-    policy.weights = "step 8"
-    with pytest.raises(ValueError, match="another weights"):
-        run(out, policy=policy)
+    for key, value in {
+        "weights": "step 8", "prompts": {"counter": "Go."}, "exemplars": Exemplars({}, 2, "digest"),
+    }.items():  # fmt: skip
+        policy = Oracle()
+        setattr(policy, key, value)
+        with pytest.raises(ValueError, match=f"another {key.removesuffix('s')}"):
+            run(out, policy=policy)
+    for key, value in {"invalid_limit": 2, "context": "window", "keep_turns": 5, "thinking": "strip"}.items():
+        with pytest.raises(ValueError, match=f"another {key};"):
+            run(out, **{key: value})
+    with pytest.raises(KeyboardInterrupt):
+        run(out, retries=5, step_seconds=7, progress=stop)
     assert run(out, keep="all").kept == 10
 
 
