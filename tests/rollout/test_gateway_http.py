@@ -42,6 +42,15 @@ def test_an_answer_in_openais_form():
     assert body["choices"][0]["finish_reason"] == "stop" and body["model"] == "m"
 
 
+@pytest.mark.parametrize("path", [CHAT, MESSAGES])
+def test_every_parameter_without_an_effect_is_named(path):
+    """Nothing is dropped in silence; a name that no header can carry breaks no answer."""
+    body = {**GO, "max_tokens": 9, "stop_token_ids": [7], "guided_json": {}, "min_tokens": None, "a\nb": 1, "\u00e4": 1}
+    headers = post(path, body | {"best_of": 2}).headers
+    assert headers["x-ignored-parameters"] == "best_of, guided_json, stop_token_ids"
+    assert "x-ignored-parameters" not in post(path, {**GO, "stream": False, "tools": []}).headers
+
+
 def test_calls_in_openais_form():
     choice = post(CHAT, {**GO, "tools": [{"type": "function", "function": TOOL}]}, says(CALL)).json()["choices"][0]
     call = choice["message"]["tool_calls"][0]

@@ -19,8 +19,6 @@ from agentgym_rl.rollout.gateway.request import (
     result,
 )
 
-IGNORED = ("temperature", "top_p", "top_k", "thinking", "tool_choice", "output_config")
-"""See :data:`.openai.IGNORED`."""
 STOP = {"stop": "end_turn", "length": "max_tokens", "tool_calls": "tool_use"}
 THOUGHTS = ("thinking", "redacted_thinking")
 
@@ -42,7 +40,7 @@ def read(body: Mapping[str, Any]) -> Request:
         choice=choice.get("type") if isinstance(choice, dict) else None,
         max_tokens="max_tokens",
         stop="stop_sequences",
-        ignored=IGNORED,
+        known=("system",),
         opening=[{"role": "system", "content": system}] if system else [],
     )
 

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from agentgym_rl.rollout.gateway.body import count, flag, list_of, stops, text_of
 from agentgym_rl.rollout.gateway.request import MAX_NAME, ChatMessage, Refusal, Reply, Request
+
+_NAME = re.compile(r"[\w.-]{1,64}\Z", re.ASCII)
+"""A parameter that a header can name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +34,7 @@ def asked(
     choice: Any,
     max_tokens: str,
     stop: str,
-    ignored: Collection[str],
+    known: Collection[str],
     opening: Sequence[ChatMessage] = (),
     usage: bool = False,
 ) -> Request:
@@ -42,7 +46,7 @@ def asked(
         choice: which tools the model may call: ``auto``, ``none``, or what the gateway does not enforce.
         max_tokens: name of the most tokens of the reply.
         stop: name of the texts that end it.
-        ignored: names of parameters without effect.
+        known: names of the other parameters that are read.
         opening: messages before the first one.
 
     Raises:
@@ -52,7 +56,8 @@ def asked(
     if not messages:
         raise Refusal("messages is empty; give at least one message")
     tools = [] if choice == "none" else list_of(body.get("tools"), "tools")
-    followed = () if choice not in ("auto", "none") else ("tool_choice",)
+    followed = ("tool_choice",) if choice in ("auto", "none") else ()
+    read = {"messages", "tools", "stream", "model", max_tokens, stop, *known, *followed}
     return Request(
         messages=[*opening, *(each for at, value in enumerate(messages) for each in message(value, f"messages[{at}]"))],
         tools=[tool(value, f"tools[{at}]") for at, value in enumerate(tools)],
@@ -61,7 +66,9 @@ def asked(
         stream=flag(body, "stream"),
         usage=usage,
         model=text_of(body.get("model", ""), "model", MAX_NAME),
-        ignored=[name for name in ignored if body.get(name) is not None and name not in followed],
+        ignored=sorted(
+            key for key, value in body.items() if value is not None and key not in read and _NAME.match(key)
+        ),
     )
 
 

@@ -20,11 +20,8 @@ from agentgym_rl.rollout.gateway.request import (
     result,
 )
 
-IGNORED = (
-    "temperature", "top_p", "top_k", "min_p", "seed", "presence_penalty", "frequency_penalty", "repetition_penalty",
-    "logit_bias", "tool_choice", "parallel_tool_calls", "reasoning_effort", "verbosity",
-)  # fmt: skip
-"""What a harness may wish of a reply and the run decides."""
+REFUSED = ("logprobs", "top_logprobs", "functions", "function_call", "audio")
+"""What a harness may not ask for."""
 ROLES = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant", "tool": "tool"}
 
 
@@ -36,7 +33,7 @@ def read(body: Mapping[str, Any]) -> Request:
     """
     if body.get("n") not in (None, 1):
         raise Refusal("n is not 1; ask once for each reply")
-    for name in ("logprobs", "top_logprobs", "functions", "function_call", "audio"):
+    for name in REFUSED:
         if body.get(name):
             raise Refusal(f"{name} is not offered; leave it out")
     if body.get("response_format") not in (None, {"type": "text"}):
@@ -49,7 +46,7 @@ def read(body: Mapping[str, Any]) -> Request:
         choice=body.get("tool_choice"),
         max_tokens="max_tokens" if body.get("max_completion_tokens") is None else "max_completion_tokens",
         stop="stop",
-        ignored=IGNORED,
+        known=("n", "response_format", "stream_options", *REFUSED),
         usage=options is not None and flag(object_of(options, "stream_options"), "include_usage"),
     )
 
