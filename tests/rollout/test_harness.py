@@ -202,6 +202,9 @@ DONE = {"grade_command": [sys.executable, "-c", "open('done')"]}
         ("print(0.25, file=open('reward.txt', 'w'))", {"grade_file": "reward.txt"}, 0.25),
         ("print('much', file=open('reward.txt', 'w'))", {"grade_file": "reward.txt"}, 0),
         ("", {"grade_file": "reward.txt"}, 0),
+        ("print(1, ' ' * 500, file=open('reward.txt', 'w'))", {"grade_file": "reward.txt"}, 1),
+        ("os.mkfifo('reward.txt')", {"grade_file": "reward.txt"}, 0),
+        ("os.symlink('/dev/zero', 'reward.txt')", {"grade_file": "reward.txt"}, 0),
         ("print('x' * 5, file=open('done', 'w'))", {"grade_function": "harness_functions:letters"}, 0.5),
     ],
 )

@@ -48,8 +48,11 @@ async def grade(harness: Harness, facts: Mapping[str, Any], folder: Path, env: M
 
 def _from_file(path: Path) -> float:
     """The reward in a file; 0 where the harness left none, or none that can be read: that is its doing."""
+    if not path.is_file():  # a pipe or a device has no end
+        return 0.0
     try:
-        return _checked(float(path.read_text("utf-8")[:100]), path.name)
+        with path.open("rb") as file:
+            return _checked(float(file.read(100).decode()), path.name)
     except (OSError, ValueError, EnvFault):
         return 0.0
 
