@@ -33,7 +33,7 @@ class Config(vf.TasksetConfig):  # type: ignore[misc]
     """Wording of instruction and observations."""
     action_format: ActionFormat = ActionFormat.REACT
     """How a response carries its action."""
-    max_turns: int | None = None
+    max_turns: int | None = Field(None, ge=1)
     """Turn limit of an episode; None is the environment's own."""
     options: dict[str, Any] = Field(default_factory=dict)
     """Options of the environment's class."""

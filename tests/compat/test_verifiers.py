@@ -46,6 +46,9 @@ def test_tasks_of_a_split(package):
     assert tasks[3].key == tasks[3].data.item_id and tasks[3].data.idx == 3
     called = next(iter(taskset(package, env="textcraft", action_format="function_calling")))
     assert "call these functions" in called.data.system_prompt
+    for limit in (0, -1):
+        with pytest.raises(ValueError, match="max_turns"):
+            taskset(package, max_turns=limit)
     with pytest.raises(ValueError, match="no split 'dev'"):
         list(taskset(package, split="dev"))
 
