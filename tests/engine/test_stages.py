@@ -466,6 +466,7 @@ from agentgym_rl.algorithms.rows import imitation
 class TwoConfig(OnlineConfig):
     restores: bool = False
     "Whether each step goes back to the weights as loaded."
+    policy_learns: bool = False
 
 
 class Two(Algorithm[TwoConfig]):
@@ -483,6 +484,8 @@ class Two(Algorithm[TwoConfig]):
         if self.config.restores:
             run.restore(LOADED)
         rows = [imitation(example) for example in run.demonstrations[: number + 1]]
+        if self.config.policy_learns:
+            run.learn(rows[:1], CROSS_ENTROPY, lr=1.0, mini_batch=1)
         return run.learn(rows, CROSS_ENTROPY, lr=1.0, mini_batch=1, model="prm")
 """
 
@@ -501,6 +504,16 @@ def test_a_second_model_goes_on_where_it_was(run, toy_recipes, tmp_path, restore
         run(*two, stop=in_the_first_step(toy_recipes / "a", unbroken.state.results[-1]["name"]))
     again = run(*two)
     assert again.begun == {"prm": (unbroken.begun["prm"][0], True)} and again.learnt == unbroken.learnt
+
+
+def test_the_control_leaves_the_checkpoint_of_an_algorithm_with_a_model_that_learns(run, tmp_path):
+    file = tmp_path / "two_control.py"
+    file.write_text(TWO_MODELS)
+    two = (f"algorithm={file}:Two", "algorithm.steps=3", "algorithm.tasks_per_step=4", "run.control=true")
+    trainer = run(*two, "algorithm.policy_learns=true")
+    weights = trainer.folder.checkpoint(trainer.state.learnt["checkpoint"]) / "weights.json"
+    assert json.loads(weights.read_text()) == [*CLONED, *["imitate 1 x1"] * 3]
+    assert trainer.learnt == [*CLONED, *["imitate 8 x1"] * 3], "the control's are its own"
 
 
 def test_the_moments_of_rewards_go_on_after_a_stop(run, toy_recipes):

@@ -254,7 +254,8 @@ class EngineRun:
     # the stages' side
 
     def begin_stage(self) -> None:
-        """A stage starts with a fresh optimizer and counts its updates from the present weights."""
+        """A stage starts without models and moments of earlier ones and counts its updates from the present weights."""
+        self.trainer.weights.begin_models()
         self.trainer.weights.reset_optimizer()
         self.state.fresh_optimizer = True
         self.state.origin, self.state.updates, self.state.stage_updates = self.state.checkpoint, [], 0
