@@ -210,7 +210,7 @@ class Workers:
 def learner():
     config = SimpleNamespace(trainer=SimpleNamespace(default_local_dir="run/checkpoints"),
                              data=SimpleNamespace(max_response_length=9))  # fmt: skip
-    settings = SimpleNamespace(config=config, temperature=0.5, workers=2, set_loss=lambda *_: None)
+    settings = SimpleNamespace(config=config, temperature=0.5, workers=2, ranks=2, set_loss=lambda *_: None)
     verl = SimpleNamespace(actor_rollout_wg=Workers(), use_critic=False, global_steps=7, _save_checkpoint=lambda: None,
                            tokenizer=SimpleNamespace(eos_token_id=0), timing_raw={})  # fmt: skip
     weights = Weights(verl, settings)

@@ -99,8 +99,14 @@ def test_the_critic_warms_up_from_the_first_step_of_the_stage():
     ("groups", "workers", "size"),
     [([2, 2, 2, 2], 1, 4), ([2, 2, 3, 2], 1, 5), ([7, 8, 7, 8], 1, 15), ([7, 8, 7, 8], 4, 16), ([1, 1, 1], 1, 3)],
 )
-def test_updates_have_the_same_number_of_rows(groups, workers, size, monkeypatch):
-    current = Settings(defaults(data={"seed": 0}))
+@pytest.mark.parametrize("parallel", [1, 2])
+def test_updates_have_the_same_number_of_rows(groups, workers, size, parallel, monkeypatch):
+    """On every rank; workers that split sequences are one."""
+    parallel = min(parallel, workers)
+    fsdp = {"fsdp_config": {"ulysses_sequence_parallel_size": parallel}}
+    current = Settings(
+        defaults(data={"seed": 0}, trainer={"n_gpus_per_node": workers}, actor_rollout_ref={"actor": fsdp})
+    )
     verl = SimpleNamespace(
         resource_pool_manager=SimpleNamespace(get_n_gpus=lambda: workers), global_steps=1, local_trigger_step=0,
         tokenizer=SimpleNamespace(eos_token_id=0),
@@ -119,6 +125,10 @@ def test_updates_have_the_same_number_of_rows(groups, workers, size, monkeypatch
     updates = max(learner.update_of.values()) + 1
     assert updates == (2 if len(groups) == 4 else 1), "2 tasks an update"
     assert len(batch) == updates * size
+    ranks = workers // parallel
+    share, chunk = size // ranks, len(batch) // ranks
+    dealt = [learner.update_of[key] for key in batch.keys]
+    assert dealt == [update for _ in range(0, len(batch), chunk) for update in range(updates) for _ in range(share)]
 
 
 @pytest.mark.parametrize(

@@ -89,7 +89,7 @@ def parts(kind):
         on_sample_end=paused if kind is PausedServers else machine.sleep_replicas,
     )  # fmt: skip
     settings = SimpleNamespace(
-        begin_step=lambda *_: None, fewest_samples=1, temperature=1.0, workers=1,
+        begin_step=lambda *_: None, fewest_samples=1, temperature=1.0, workers=1, ranks=1,
         verify_sync="never", set_loss=lambda *_: None,
         config=OmegaConf.create({"data": {"train_batch_size": 1, "max_response_length": 9}}),
     )  # fmt: skip

@@ -99,6 +99,7 @@ def test_scores_stay_beside_the_tokens_of_their_rows(units):
     )  # fmt: skip
     settings = SimpleNamespace(
         workers=2,
+        ranks=2,
         temperature=1.0,
         set_update_size=lambda size: None,
         config=SimpleNamespace(data=SimpleNamespace(seed=0)),

@@ -365,6 +365,56 @@ def test_pairs_are_learned_from(learner):
         assert (data["mini_batch_size"], data["force_group_size"]) == (8, 2)
 
 
+def updates_of(data, ranks):
+    """The rows of each update, as verl deals them: a chunk for each rank, and of each so many at once."""
+    shares = [
+        tu.make_iterator(share, mini_batch_size=data["mini_batch_size"] // ranks, epochs=1, seed=1,
+                         dataloader_kwargs={"shuffle": False})
+        for share in tu.chunk_tensordict(data, ranks)
+    ]  # fmt: skip
+    return [[row for part in parts for row in rows_of(part)] for parts in zip(*shares, strict=True)]
+
+
+def rows_of(part):
+    """First own token, number of own tokens and weight of each row."""
+    own = [mask.sum().item() for mask in part["response_mask"].unbind()]
+    return list(
+        zip([int(row[1]) for row in part["input_ids"].unbind()], own, part["loss_weight"].tolist(), strict=True)
+    )
+
+
+@pytest.mark.parametrize(("workers", "parallel", "mini_batch"), [(2, 1, 4), (2, 1, 3), (4, 2, 4), (2, 2, 3), (3, 1, 2)])
+def test_workers_learn_the_updates_that_weights_are_computed_for(learner, workers, parallel, mini_batch):
+    """An update's weights are those of a mean over its own tokens, and its rows those of the order of the pass."""
+    config, ranks = learner.settings.config, workers // parallel
+    config.trainer.n_gpus_per_node = workers
+    config.actor_rollout_ref.actor.fsdp_config.ulysses_sequence_parallel_size = parallel
+    lengths = [5, 1, 2, 8, 3, 9, 4, 4, 6, 2, 7, 1]
+    rows = [imitation(Example([99, place] + [0] * (own - 1), [0.0] + [1.0] * own)) for place, own in enumerate(lengths)]
+    learner.learn(rows, CROSS_ENTROPY, lr=1e-3, mini_batch=mini_batch, seed="s")
+    updates = [update for data in learner.verl.actor_rollout_wg.updates for update in updates_of(data, ranks)]
+    size = -(-mini_batch // ranks) * ranks
+    places = order(len(lengths), size, "s:0")
+    planned = [sorted(places[at : at + size]) for at in range(0, len(places), size)]
+    assert [sorted(place for place, *_ in update) for update in updates] == planned
+    for update in updates:
+        assert sum(own * weight for _, own, weight in update) == pytest.approx(1.0)
+        assert len({weight for *_, weight in update}) == 1
+
+
+def test_two_workers_learn_pairs_together(learner):
+    """A part of several updates: pairs stay whole, and old log-probabilities go with their rows."""
+    rows = [Row(Example([9, place], [0.0, 1.0]), {}) for place in range(16)]
+    learner.learn(rows, Preference(PreferenceConfig()), lr=1e-3, mini_batch=2, seed="s")
+    first, part, last = learner.verl.actor_rollout_wg.updates
+    assert [len(data) for data in (first, part, last)] == [4, 8, 4]
+    places = order(8, 2, "s:0")
+    pairs = [[(2 * place, 2 * place + 1) for place in places[at : at + 2]] for at in range(2, 6, 2)]
+    tokens = [[place for place, *_ in update] for update in updates_of(part, 2)]
+    assert [list(zip(update[::2], update[1::2], strict=True)) for update in tokens] == pairs
+    assert lists(part["old_log_probs"]) == [[-int(row[1])] for row in part["input_ids"].unbind()]
+
+
 def test_progress_is_shown(learner, monkeypatch):
     rows, seen = [imitation(Example([9, place], [0.0, 1.0])) for place in range(10)], []
 
@@ -377,7 +427,9 @@ def test_progress_is_shown(learner, monkeypatch):
     assert (updates, metrics["supervised/loss"], metrics["supervised/grad_norm"]) == (5, 0.5, 2.0)
     assert seen == [(1, 5), (3, 5), (5, 5)]
     tokens = [int(row[1]) for data in learner.verl.actor_rollout_wg.updates for row in data["input_ids"].unbind()]
-    assert tokens == order(10, 2, "s:3"), "the parts are those of one pass"
+    one_pass = order(10, 2, "s:3")
+    dealt_out = [one_pass[at] for at in (0, 1, 2, 4, 3, 5, 6, 8, 7, 9)]
+    assert tokens == dealt_out, "the parts are those of one pass, in the order in which two workers get them"
     seen.clear()
     monkeypatch.setattr("agentgym_rl.engine.verl.learner.PART_S", 0.0)
     learn()

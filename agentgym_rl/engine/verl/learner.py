@@ -30,7 +30,7 @@ from agentgym_rl.engine.verl import rows as queue
 from agentgym_rl.engine.verl.mapping import ESTIMATOR, renamed
 from agentgym_rl.engine.verl.scorer import Scorer
 from agentgym_rl.engine.verl.settings import Settings
-from agentgym_rl.engine.verl.updates import Progress, nested, order, row_batch, row_loss
+from agentgym_rl.engine.verl.updates import Progress, dealt, nested, order, row_batch, row_loss
 from agentgym_rl.engine.verl.weights import Weights
 
 PART_S = 10.0
@@ -266,7 +266,7 @@ class Learner:
         size = -(-max(map(len, shares)) // workers) * workers
         self.settings.set_update_size(size)
         batch = upsample_batch_to_divisible_size(batch, size * len(shares), verl.tokenizer.eos_token_id)
-        self.update_of = queue.arrange(batch, shares, workers)
+        self.update_of = queue.arrange(batch, shares, self.settings.ranks)
         metrics["batch/updates"], metrics["batch/rows_per_update"] = len(shares), size
         return batch
 
@@ -285,15 +285,15 @@ class Learner:
         """The workers are given one update, then twice as many each time until these take :data:`PART_S`.
 
         Args:
-            mini_batch: rows of an update, or groups of :attr:`.Loss.rows_together`; every worker takes an equal share.
+            mini_batch: rows of an update, or groups of :attr:`.Loss.rows_together`; every rank takes an equal share.
             passes: the seed of each.
         """
-        together, workers = loss.rows_together, self.settings.workers
+        together, ranks = loss.rows_together, self.settings.ranks
         if len(rows) % together:
             raise ValueError(f"{type(loss).__name__} compares {together} rows, and has {len(rows)}")
         if loss.config.kl:
             raise ValueError("a KL loss needs rows of a batch")
-        size = -(-mini_batch // workers) * workers
+        size = -(-mini_batch // ranks) * ranks
         old = self._old_log_probs(rows, loss, size * together) if loss.relative else None
         self._set_loss(loss)
         self._set_optimizer(lr)
@@ -303,7 +303,8 @@ class Learner:
         sums: dict[str, float] = {}
         while done < total:
             begun, end = time.monotonic(), min(done + part, total)
-            chosen = places[done * size * together : end * size * together]
+            of_part = places[done * size * together : end * size * together]
+            chosen = [of_part[at] for at in dealt(len(of_part), size * together, ranks)]
             data = self._data([rows[place] for place in chosen], loss, size * together)
             if old is not None:
                 data["old_log_probs"] = nested([old[place] for place in chosen])
@@ -319,7 +320,7 @@ class Learner:
     def _data(self, rows: Sequence[Row], loss: Loss[Any], size: int) -> TensorDict:
         temperature = self.settings.temperature if loss.temperature is None else loss.temperature
         longest = int(self.settings.config.data.max_response_length)
-        return row_batch(rows, loss, size, temperature, longest)
+        return row_batch(rows, loss, size, temperature, longest, self.settings.ranks)
 
     def _old_log_probs(self, rows: Sequence[Row], loss: Loss[Any], size: int) -> list[torch.Tensor]:
         """Of each row, [tokens after the first]: log-probabilities of the present policy."""

@@ -38,6 +38,11 @@ class Settings:
         """Training workers."""
         return int(self.config.trainer.nnodes * self.config.trainer.n_gpus_per_node)
 
+    @property
+    def ranks(self) -> int:
+        """Shares that verl deals the rows of a batch in: workers that split sequences take one together."""
+        return self.workers // int(self.actor.fsdp_config.ulysses_sequence_parallel_size)
+
     def begin_step(self, number: int, global_step: int) -> None:
         """verl counts the steps of a critic's warm-up from the first of all, the run from the stage's first."""
         self.config.trainer.critic_warmup = global_step - number + self.warmup

@@ -45,6 +45,16 @@ def order(count: int, batch: int, seed: str, updates: int | None = None) -> list
     return indices[:length]
 
 
+def dealt(count: int, size: int, ranks: int) -> list[int]:
+    """Places of rows in the order in which verl deals updates of ``size`` rows each: a chunk for each rank, its updates
+    one after the other."""
+    share = size // ranks
+    return [
+        update + rank * share + place
+        for rank in range(ranks) for update in range(0, count, size) for place in range(share)
+    ]  # fmt: skip
+
+
 def token_batch(examples: Sequence[Example], size: int, temperature: float) -> TensorDict:
     """A batch for ``update_actor`` or ``compute_log_prob``, whose fields are those of a rollout's rows in the queue.
 
@@ -80,7 +90,9 @@ def token_batch(examples: Sequence[Example], size: int, temperature: float) -> T
     return data
 
 
-def row_batch(rows: Sequence[Row], loss: Loss[Any], size: int, temperature: float, longest: int) -> TensorDict:
+def row_batch(
+    rows: Sequence[Row], loss: Loss[Any], size: int, temperature: float, longest: int, ranks: int = 1
+) -> TensorDict:
     """Rows that have their tokens, with their streams, for ``update_actor``.
 
     verl keeps consecutive rows that a loss compares in one micro-batch; equal shares of a multiple of their number keep
@@ -89,6 +101,7 @@ def row_batch(rows: Sequence[Row], loss: Loss[Any], size: int, temperature: floa
     Args:
         size: rows of an update, on all workers.
         longest: most tokens of a response, for ``seq-mean-token-sum-norm``.
+        ranks: shares that the rows are dealt in; they have the order of :func:`dealt`.
     """
     read = {name: [spread(row, name, row.streams[name]) for row in rows] for name in {*rows[0].streams} - {"reward"}}
     if "turn" in loss.streams:
@@ -103,7 +116,7 @@ def row_batch(rows: Sequence[Row], loss: Loss[Any], size: int, temperature: floa
     else:
         sums = read[loss.divided_by] if loss.divided_by else [example.loss_weight for example in learned]
         episodes = [f"{place if row.episode is None else id(row.episode)}" for place, row in enumerate(rows)]
-        updates = [place // size for place in range(len(rows))]
+        updates = [place // size for place in dealt(len(rows), size, ranks)]
         weights = token_weights([*map(sum, sums)], episodes, updates, loss.config.aggregation, longest)
     data[LOSS_WEIGHT] = torch.tensor(weights, dtype=torch.float32)
     tu.assign_non_tensor(data, calculate_entropy=bool(loss.config.entropy))
