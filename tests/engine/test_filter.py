@@ -63,9 +63,10 @@ class Learner:
 
     def take(self, batch, rollouts, metrics):
         self.metrics.add_step_metrics(metrics)
+        self.learned = batch if rollouts else None
 
     def give_up(self):
-        return None
+        return self.learned
 
 
 class Step:
@@ -77,7 +78,7 @@ class Step:
     """
 
     def __init__(self, rewards, filtered, syncs=1):
-        self.drawn, self.learnt = [], []
+        self.drawn, self.learnt, self.triggers = [], [], []
 
         def nothing(*_, **__):
             return None
@@ -97,6 +98,7 @@ class Step:
         groups = GroupsConfig(filter=filtered is not None, **(filtered or {}))
         for batch in self.sampler.batches(0, 9, self.rows, **GRPO(GRPOConfig(groups=groups)).filter()):
             self.learnt.append(sorted({rollout.group for rollout in batch}))
+            self.triggers.append(verl.local_trigger_step)
         self.metrics = {name: self.sampler.step_metrics.get(f"batch/{name}_groups") for name in
                         ("filtered", "refilled", "unfilled")}  # fmt: skip
 
@@ -141,6 +143,12 @@ def test_refills_are_a_budget_of_the_step(refills, learnt):
     assert step.learnt == [learnt]
     filtered = 2 + (refills > 0)
     assert step.metrics == {"filtered": filtered, "refilled": refills, "unfilled": filtered - refills}
+
+
+def test_the_first_mini_batch_with_groups_is_the_first_for_verl():
+    """At its first, verl keeps the weights that old log-probabilities of the others come from."""
+    assert Step([[FLAT, MIXED, MIXED]], {"refills": 0}, syncs=3).triggers == [0, 0, 1]
+    assert Step([[MIXED, FLAT, MIXED]], {"refills": 0}, syncs=3).triggers == [0, 1, 1]
 
 
 def test_mini_batches_share_the_budget():

@@ -160,8 +160,8 @@ class Sampler:
             for due in self.schedule.start(number, steps):
                 self.submit(rows(due, 0, None), verl.global_steps + due - number)
             verl.on_step_begin()
-            for trigger in range(verl.parameter_sync_step):
-                verl.local_trigger_step = trigger
+            for _ in range(verl.parameter_sync_step):
+                verl.local_trigger_step = len(learnt)  # at the first, verl keeps the weights of old log-probabilities
                 yield self._sample()
                 if (batch := self.learner.give_up()) is not None:
                     learnt.append(batch)

@@ -47,7 +47,8 @@ def order(count: int, batch: int, seed: str, updates: int | None = None) -> list
 
 def dealt(count: int, size: int, ranks: int) -> list[int]:
     """Places of rows in the order in which verl deals updates of ``size`` rows each: a chunk for each rank, its updates
-    one after the other."""
+    one after the other.
+    """
     share = size // ranks
     return [
         update + rank * share + place
