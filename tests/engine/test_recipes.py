@@ -134,6 +134,10 @@ def test_every_experiment_takes_every_algorithm_curriculum_and_mixture(name):
             ["budget.episodes=null", "budget.updates=9", "algorithm.optimizer.schedule=linear"],
             "schedule=linear falls towards the last step, which budget.updates leaves open",
         ),
+        (
+            ["budget.episodes=null", "budget.tokens=9", "algorithm=grpo", "engine.mode=colocate_async"],
+            "engine.mode=colocate_async rolls out beyond the last step, which budget.tokens leaves open",
+        ),
     ],
 )
 def test_budgets_that_cannot_be(overrides, says):

@@ -6,7 +6,7 @@ from collections.abc import Collection
 
 from agentgym_rl.algorithms.config import OnlineConfig
 from agentgym_rl.algorithms.optimizer import Schedule
-from agentgym_rl.engine.recipe.config import Config
+from agentgym_rl.engine.recipe.config import Config, Mode
 from agentgym_rl.engine.recipe.schema import RecipeError
 
 STEPS, EPISODES = "algorithm.steps", "budget.episodes"
@@ -20,12 +20,12 @@ def settle(config: Config, given: Collection[str]) -> None:
 
     Raises:
         RecipeError: the command line, or the recipe, has both; or the learning rate falls towards a last step that
-            ``budget.tokens`` or ``budget.updates`` leave open.
+            ``budget.tokens`` or ``budget.updates`` leave open, or episodes of later steps are under way at it.
     """
     budget, algorithm = config.budget, config.algorithm.online
     if algorithm is None:
         return
-    _check_schedule(config)
+    _check_open_end(config)
     if budget.episodes is None:
         return
     if STEPS in given:
@@ -53,7 +53,7 @@ def line(config: Config) -> str | None:
     return f"budget: {spent:,} instead of {budget.episodes:,} training episodes ({steps})"
 
 
-def _check_schedule(config: Config) -> None:
+def _check_open_end(config: Config) -> None:
     algorithm = config.algorithm.policy_gradient
     open_end = next((key for key in ("tokens", "updates") if getattr(config.budget, key) is not None), None)
     if open_end is None or algorithm is None:
@@ -62,6 +62,11 @@ def _check_schedule(config: Config) -> None:
         raise RecipeError(
             f"algorithm.optimizer.schedule={algorithm.optimizer.schedule} falls towards the last step, which "
             f"budget.{open_end} leaves open; choose constant, or {EPISODES}"
+        )
+    if config.engine.mode is not Mode.SYNC:
+        raise RecipeError(
+            f"engine.mode={config.engine.mode} rolls out beyond the last step, which budget.{open_end} leaves open; "
+            f"choose sync, or {EPISODES}"
         )
 
 
