@@ -96,15 +96,20 @@ def test_a_journal_outlives_a_kill(tmp_path):
 
 def test_a_state_goes_back_to_where_more_steps_go_on():
     state = replace(STATE, stage_updates=5, results=[{"name": "untrained"}, {"name": "agentevol"}, {"name": "control"}])
+    state.stage_episodes, state.stage_wall_s = 64, 9.5
     state.end_of_algorithm(2)
     ended = replace(state)
     state.stage, state.unit, state.global_step, state.checkpoint, state.updates = 3, 0, 9, "global_step_9", []
+    state.stage_episodes, state.stage_wall_s = 0, 0.0
     assert not state.extend(2, BudgetConfig()), "it has no more units than before"
     assert not state.extend(4, BudgetConfig(updates=5)), "it has spent its budget"
     assert state.extend(4, BudgetConfig(updates=6))
-    same = ("stage", "unit", "global_step", "checkpoint", "updates", "algorithm")
+    same = ("stage", "unit", "global_step", "checkpoint", "updates", "algorithm", "stage_episodes", "stage_wall_s")
     assert [getattr(state, name) for name in same] == [getattr(ended, name) for name in same]
     assert state.results == [{"name": "untrained"}] and not state.fresh_optimizer
+    del state.learnt["stage_episodes"], state.learnt["stage_wall_s"]
+    state.stage = 3
+    assert state.extend(5, BudgetConfig()), "of an earlier version"
 
 
 def test_a_checkpoint_is_found_or_missed(tmp_path):

@@ -290,6 +290,18 @@ def test_a_stage_ends_with_the_step_that_spends_the_budget(run, budget, units, e
     assert again.played == [] and again.state.learnt["units"] == units
 
 
+def test_a_run_that_goes_on_with_more_steps_counts_all_episodes(run, toy_recipes):
+    steps = [setting for setting in LEARN if not setting.startswith("algorithm.steps=")]
+    first = run(*steps, "algorithm.steps=2")
+    assert first.state.extend(3, first.stages.run.config.budget)
+    first.folder.reopen(first.state)
+    stage = run(*steps, "algorithm.steps=3").state.results[-1]
+    whole = run(*LEARN, name="whole").state.results[-1]
+    assert {key: stage[key] for key in ("episodes", "tokens", "updates", "steps")} == {
+        key: whole[key] for key in ("episodes", "tokens", "updates", "steps")
+    }
+
+
 def test_what_is_sampled_follows_from_seed_step_and_place(run):
     """A resumed run samples the same; no two episodes of a run share their seeds."""
     streams = run(*EVOLVE).streams
@@ -819,7 +831,11 @@ def test_a_task_that_turns_out_not_to_fit_is_drawn_no_more(run):
 
 def resumed_state(trainer):
     """Everything of the end state but times."""
-    return {key: value for key, value in vars(trainer.state).items() if not key.endswith("wall_s") and key != "results"}
+
+    def timeless(facts):
+        return {key: value for key, value in facts.items() if not key.endswith("wall_s") and key != "results"}
+
+    return timeless(vars(trainer.state)) | {"learnt": timeless(trainer.state.learnt)}
 
 
 PLACES = [(EngineRun, "save_demonstrations"), (ScriptedTrainer, "learn"), (ScriptedTrainer, "save"),

@@ -33,7 +33,10 @@ class Interrupted(Exception):
     """The user asked to stop; the state is saved."""
 
 
-KEPT = ("stage", "global_step", "checkpoint", "origin", "updates", "stage_updates", "algorithm", "prompts")
+KEPT = (
+    "stage", "global_step", "checkpoint", "origin", "updates", "stage_updates", "algorithm", "prompts",
+    "stage_episodes", "stage_wall_s",
+)  # fmt: skip
 """Fields of a state that are noted at the end of the algorithm's stage."""
 
 
@@ -105,7 +108,7 @@ class State:
             return False
         if budget.spent(self.tokens, learnt["stage_updates"]):
             return False
-        for name in KEPT:
+        for name in learnt.keys() & KEPT:  # an earlier version noted fewer
             setattr(self, name, learnt[name])
         self.unit, self.saved, self.fresh_optimizer = learnt["units"], True, False
         self.results = self.results[: self.stage]
