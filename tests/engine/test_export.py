@@ -192,6 +192,18 @@ def test_cloned_weights_may_be_in_a_cache(run, tmp_path):
     assert (checkpoint.folder, checkpoint.step) == (tmp_path / "cache", 2)
 
 
+def test_a_stage_says_which_checkpoint_it_ended_with(run, tmp_path):
+    """Not that of its last step where a round was undone, nor one of the run where cloned weights are of a cache."""
+    shutil.move(run / "checkpoints" / "global_step_2", tmp_path / "cache")
+    shutil.copytree(run / "checkpoints" / "global_step_4", run / "checkpoints" / "global_step_3")
+    results = [{"name": "bc", "checkpoint": str(tmp_path / "cache")}, {"name": "grpo", "checkpoint": "global_step_3"}]
+    state = json.loads((run / "state.json").read_text()) | {"results": results, "learnt": {"origin": None}}
+    (run / "state.json").write_text(json.dumps(state))
+    assert find(f"{run}:bc").folder == tmp_path / "cache"
+    assert find(f"{run}:grpo").folder.name == "global_step_3"
+    assert find(f"{run}:control").folder.name == "global_step_6", "a stage that has not ended goes by its last step"
+
+
 def test_what_is_not_there_is_told(run, tmp_path):
     with pytest.raises(FileNotFoundError, match="has global_step_2, global_step_4, global_step_6"):
         find(str(run), 3)

@@ -638,6 +638,7 @@ def test_a_round_that_lowers_validation_success_is_undone(run):
     assert trainer.learnt == ["imitate 8 x2"] * 2 + [f"imitate {8 + first} x{-(-(8 + first) // 4)}"] * 2
     assert trainer.restored[-1] == "global_step_5", "where round 2 began"
     assert len(trainer.state.updates) == 2, "the control repeats what is left in the weights"
+    assert [stage["checkpoint"] for stage in trainer.state.results] == ["global_step_2", "global_step_5"]
     # without the gate a worse round stays
     trainer = run(*gate, "algorithm.keep_best=false", val_success=[0.5, 0.75, 0.25, 0.75], name="open")
     assert len(trainer.learnt) == 6
@@ -675,7 +676,8 @@ def test_cloned_weights_are_shared_between_runs_that_differ_in_what_follows(run,
     first = run(*EVOLVE, cache, name="first")
     second = run("algorithm=agentevol", "algorithm.steps=1", "algorithm.lr=1e-4", cache, name="second")
     assert [len(trainer.played) for trainer in (first, second)] == [1 + 1 + 2 + 1, 1 + 1 + 1]
-    assert second.state.results[1] == first.state.results[1]
+    kept = str(next((tmp_path / "cache").glob("cloned-*/checkpoint")))
+    assert second.state.results[1] == first.state.results[1] | {"checkpoint": kept}
     assert "cloned weights of counter taken from" in second.said[0]
     assert second.restored[1] == "checkpoint"
     assert [row["step"] for row in read(second.folder.path) if "stage/bc" in row] == [1, 2, 2]

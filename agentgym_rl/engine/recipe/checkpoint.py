@@ -115,9 +115,10 @@ def _of_stage(run: Path, stage: str) -> Checkpoint:
     stages = _stages(run)
     if stage not in stages:
         raise ValueError(f"{run} has no stage {stage!r}; it has {', '.join(stages) or 'none'}")
-    folder = run / "checkpoints" / f"global_step_{stages[stage]}"
-    if stage == Cloning.stage and not folder.is_dir():
-        state = _state(run)
-        origin = (state.get("learnt") or state)["origin"]
-        folder = run / "checkpoints" / (origin or folder.name)  # that of a cache is absolute
+    state = json_object(file) if (file := run / "state.json").is_file() else {}
+    ended = {result["name"]: result.get("checkpoint") for result in state.get("results", ())}
+    folder = run / "checkpoints" / (ended.get(stage) or f"global_step_{stages[stage]}")  # that of a cache is absolute
+    if stage == Cloning.stage and not folder.is_dir():  # of an earlier version, which did not note it
+        origin = (state.get("learnt") or _state(run))["origin"]
+        folder = run / "checkpoints" / (origin or folder.name)
     return _checked(Checkpoint(run, folder, stages[stage]))

@@ -48,7 +48,7 @@ class ClonedCache:
             run.log.log(row.pop("step"), row)
         state.wall_s += facts["result"]["wall_s"]
         state.best = facts["best"]
-        state.results.append(facts["result"])
+        state.results.append(facts["result"] | {"checkpoint": str(weights)})
         state.checkpoint, state.saved = str(weights), True
         state.stage += 1
         run.saver.save_state()

@@ -177,6 +177,7 @@ class Stages:
             run.say(f"{name}: nothing was learned; the weights are those that the stage began with")
         panels = run.evaluate(name, stoppable=True)
         state.best = run.panels.validation_success(panels)
+        run.saver.save_files(name, algorithm.state_dict())
         state.results.append(
             {
                 "name": name,
@@ -187,9 +188,9 @@ class Stages:
                 "updates": state.stage_updates,
                 "steps": algorithm.steps,
                 "wall_s": round(seconds, 1),
+                "checkpoint": state.checkpoint,
             }
         )
-        run.saver.save_files(name, algorithm.state_dict())
         if state.checkpoint is not None:
             state.stage_ends.append(state.checkpoint)
         if name not in (UNTRAINED, Cloning.stage, Control.stage):
