@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -53,6 +54,20 @@ def written_whole(path: str | Path) -> Iterator[Path]:
         raise
     finally:
         beside.unlink(missing_ok=True)
+
+
+def put_whole(beside: Path, folder: Path) -> None:
+    """Give a finished folder its name; where another process has put one there meanwhile, that one stays.
+
+    Raises:
+        OSError: it cannot have the name.
+    """
+    try:
+        os.replace(beside, folder)
+    except OSError:
+        if not folder.is_dir():
+            raise
+        shutil.rmtree(beside)
 
 
 @contextmanager

@@ -1,7 +1,9 @@
 """From shards to a folder that transformers loads and plays with as before."""
 
 import asyncio
+import itertools
 import json
+import os
 import resource
 import shutil
 import signal
@@ -291,6 +293,22 @@ def test_other_weights_than_the_configuration_says_are_refused(run, tmp_path):
     with pytest.raises(ValueError, match="not those of Qwen2ForCausalLM"):
         export(find(str(run), 2), tmp_path / "out")
     assert not (tmp_path / "out").exists()
+
+
+def test_two_processes_export_the_same_weights_into_the_cache(run, tmp_path, monkeypatch):
+    monkeypatch.setenv("AGENTGYM_RL_CACHE", str(tmp_path / "cache"))
+    keep, first = Rules.keep, []
+
+    def keep_after_another(*arguments):
+        if not first:
+            first.append(None)
+            first.append(cached(find(str(run))))
+        keep(*arguments)
+
+    ids = itertools.count(1)  # that of a process is asked once a call
+    monkeypatch.setattr(os, "getpid", lambda: next(ids))
+    monkeypatch.setattr(Rules, "keep", keep_after_another)
+    assert cached(find(str(run))) == first[1] and first[1].is_dir()
 
 
 def test_an_export_is_cached_until_the_weights_change(run, tmp_path, monkeypatch):

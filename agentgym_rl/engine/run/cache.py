@@ -8,7 +8,7 @@ import shutil
 from pathlib import Path
 
 from agentgym_rl.algorithms.bc import Cloning
-from agentgym_rl.data.files import read_jsonl, write_jsonl, write_text
+from agentgym_rl.data.files import put_whole, read_jsonl, write_jsonl, write_text
 from agentgym_rl.engine.run import manifest
 from agentgym_rl.engine.run.folder import RunFolderError
 from agentgym_rl.engine.run.run import EngineRun
@@ -71,4 +71,4 @@ class ClonedCache:
             "result": state.results[-1],
         }
         write_text(part / "facts.json", json.dumps(facts, indent=1) + "\n")
-        os.replace(part, self.folder)
+        put_whole(part, self.folder)

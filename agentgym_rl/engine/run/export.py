@@ -15,7 +15,7 @@ import torch
 import transformers
 from torch.distributed.tensor import DTensor, Replicate, Shard
 
-from agentgym_rl.data.files import user_cache
+from agentgym_rl.data.files import put_whole, user_cache
 from agentgym_rl.engine.recipe.checkpoint import ACTOR, Checkpoint
 from agentgym_rl.engine.run.manifest import fault, sealed
 from agentgym_rl.eval.evaluation.rules import Rules, read_config, whole
@@ -112,7 +112,10 @@ def cached(checkpoint: Checkpoint) -> Path:
     marks += [f"{file.resolve()} {file.stat().st_size} {file.stat().st_mtime_ns}" for file in shards]
     key = hashlib.sha256("\n".join(marks).encode()).hexdigest()[:12]
     out = user_cache() / "exports" / f"{checkpoint.run.resolve().name}-{checkpoint.folder.name}-{key}"
-    return out if out.is_dir() else export(checkpoint, out)
+    if not out.is_dir():
+        beside = out.with_name(f".{out.name}.{os.getpid()}")
+        put_whole(export(checkpoint, beside), out)
+    return out
 
 
 def merged(actor: Path) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 
+from agentgym_rl.data.files import put_whole
 from agentgym_rl.data.panels import draw
 from agentgym_rl.engine.recipe.config import TinyModelConfig
 from agentgym_rl.engine.recipe.digest import digest
@@ -122,7 +123,7 @@ def build(folder: Path, model: TinyModelConfig, texts: Iterable[str], seed: int)
     network.generation_config = GenerationConfig(
         eos_token_id=tokenizer.eos_token_id, pad_token_id=tokenizer.pad_token_id
     )
-    unfinished = folder.with_name(folder.name + ".tmp")
+    unfinished = folder.with_name(f".{folder.name}.{os.getpid()}.tmp")
     shutil.rmtree(unfinished, ignore_errors=True)
     unfinished.mkdir(parents=True)
     with writing(folder):
@@ -130,5 +131,5 @@ def build(folder: Path, model: TinyModelConfig, texts: Iterable[str], seed: int)
         network.save_pretrained(unfinished)
     recipe = {"seed": seed, **asdict(model), "parameters": sum(p.numel() for p in network.parameters())}
     (unfinished / RECIPE).write_text(json.dumps(recipe, indent=2) + "\n")
-    os.replace(unfinished, folder)
+    put_whole(unfinished, folder)
     return folder
