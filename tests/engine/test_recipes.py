@@ -239,6 +239,7 @@ def test_a_name_is_asked_for():
             ("algorithm.samples_per_task=1", "algorithm=grpo compares episodes of a task"),
             ("envs.textcraft.panels.new_variants.role=final", "role='final' is unknown; choose test, validation"),
             ("envs.textcraft.panels.new_variants.n=0", "envs.textcraft.panels.new_variants.n must be at least 1"),
+            ("envs.textcraft.panels.new_variants.samples=0", "panels.new_variants.samples must be at least 1, got 0"),
             ("envs.textcraft.demonstrations=0", "envs.<name>.demonstrations or envs.<name>.demonstrations_file"),
             ("engine.device=tpu", "engine.device='tpu' is unknown.*; choose cpu, cuda"),
             ("engine.workers=0", "engine.workers must be at least 1, got 0"),

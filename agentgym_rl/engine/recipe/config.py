@@ -64,8 +64,7 @@ class PanelConfig:
     algorithm chooses weights by it; so it is no panel to report."""
 
     def __post_init__(self) -> None:
-        _least(self, 1, "n")
-        _least(self, 0, "samples")
+        _least(self, 1, "n", "samples")
         if self.temperature <= 0:
             raise ValueError(f"temperature must be greater than 0, got {self.temperature:g}; greedy=true samples at 0")
 
