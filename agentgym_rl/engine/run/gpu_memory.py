@@ -50,21 +50,20 @@ class Need:
         return ((self.recomputed if recompute else self.kept) + self.logits) / GIB
 
 
-def need(model: Shapes, depth: int, width: int, *, workers: int, lora: bool, models: int) -> Need:
+def need(model: Shapes, depth: int, width: int, *, workers: int, models: int) -> Need:
     """Memory of an update.
 
     Args:
         depth: layers of the model.
         width: numbers between two layers.
         workers: that share the weights.
-        lora: adapters learn; then activations of all layers are kept nonetheless.
         models: that lie on the GPU, a critic among them.
     """
     gathered = model.parameters if workers == 1 else 3 * model.parameters / depth
     gradients = FLOAT * model.learn * (1 if workers == 1 else 1 + 1 / workers)  # whole until the last micro-batch
     states = FLOAT * model.parameters / workers + gradients + 2 * FLOAT * model.learn / workers + HALF * gathered
     chunk = 2 * FLOAT * CHUNK * model.vocabulary
-    kept = HALF * model.kept * (model.parameters / model.learn if lora else 1)
+    kept = HALF * model.kept
     return Need(
         sure=EMPTY + (models * states + chunk) / GIB,
         kept=kept,
@@ -91,17 +90,15 @@ def fitted(run: Resolved, network: Any, smallest: Callable[[], float | None]) ->
         return run, None
     known = engine.gpu_gib or smallest()
     gib = known or ASSUMED
-    lora = model.lora_rank
     plan = Plan(
         workers=1, servers=0, loops=0, micro_tokens=0, kv_cache_gib=0.0, train_layers=model.train_layers,
-        lora_rank=lora,
+        lora_rank=model.lora_rank,
     )  # fmt: skip
     both = needs.critic is not None and not engine.offload
     sizes, shape = network.config.get_text_config(), shapes(plan, network)
     each = need(
-        shape, sizes.num_hidden_layers, sizes.hidden_size, workers=engine.workers * engine.nodes,
-        lora=lora > 0, models=1 + both,
-    )  # fmt: skip
+        shape, sizes.num_hidden_layers, sizes.hidden_size, workers=engine.workers * engine.nodes, models=1 + both
+    )
     if each.sure > gib:
         whose = "policy and critic" if both else "the policy"
         raise RecipeError(

@@ -105,10 +105,11 @@ def shapes(plan: Plan, network: Any) -> Shapes:
         last = network.config.num_hidden_layers - plan.train_layers
         numbered = ((re.search(r"\.layers\.(\d+)\.", name), weight) for name, weight in weights.items())
         learn = sum(weight.numel() for match, weight in numbered if match and int(match[1]) >= last)
-    if plan.lora_rank:
+    kept = KEPT * ends * learn / parameters
+    if plan.lora_rank:  # in layers whose activations are all kept
         learn = plan.lora_rank * ends
     packed = sum(layer.weight.numel() for layer in [*linear.values(), head])
-    return Shapes(parameters, learn, packed, KEPT * ends * learn / parameters, head.out_features)
+    return Shapes(parameters, learn, packed, kept, head.out_features)
 
 
 def need(plan: Plan, model: Shapes) -> Need:
