@@ -17,6 +17,7 @@ from rich.console import Console
 from agentgym_rl.engine.recipe.compose import load
 from agentgym_rl.engine.recipe.processor import has_bfloat16
 from agentgym_rl.engine.recipe.resolved import Resolved
+from agentgym_rl.engine.run import train as training
 from agentgym_rl.engine.run.progress import Progress
 from agentgym_rl.engine.run.session import Session
 from agentgym_rl.engine.verl import cluster, launch
@@ -93,6 +94,7 @@ def test_runs_that_differ_in_what_a_step_reads_share_an_engine(engine):
         ["rollout.max_new_tokens=12"],
         ["envs.textcraft.options.goals=8"],
         ["engine.workers=2"],
+        ["engine.env={NCCL_SOCKET_IFNAME: eth1}"],
     ],
 )
 def test_other_runs_get_an_engine_of_their_own(engine, overrides):
@@ -134,6 +136,21 @@ def test_rollouts_and_updates_have_all_cores_in_turn(monkeypatch):
     monkeypatch.delenv("OMP_WAIT_POLICY")
     assert processes.environment("cpu")["OMP_WAIT_POLICY"] == "PASSIVE"
     assert "OMP_NUM_THREADS" not in processes.environment("cuda")
+
+
+def test_a_run_leaves_its_variables_to_no_other(tmp_path, monkeypatch):
+    seen = []
+    monkeypatch.setattr(processes, "cores", lambda: 8)
+    monkeypatch.setattr(training, "_locked", lambda run, *_: seen.append(dict(os.environ)))
+    for name in ("OMP_NUM_THREADS", "OMP_WAIT_POLICY", "AGENTGYM_RL_MINE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("TOKENIZERS_PARALLELISM", "true")
+    names = ("OMP_NUM_THREADS", "AGENTGYM_RL_MINE", "TOKENIZERS_PARALLELISM")
+    for overrides in (["engine.env={AGENTGYM_RL_MINE: a, TOKENIZERS_PARALLELISM: no}"], ["engine.workers=2"]):
+        config = load(["experiment=ablation", f"run.dir={tmp_path}", *overrides])
+        training.train(Resolved(config), Console(quiet=True))
+        assert [os.environ.get(name) for name in names] == [None, None, "true"]
+    assert [[of_run.get(name) for name in names] for of_run in seen] == [["8", "a", "no"], ["4", None, "true"]]
 
 
 PRODUCTS = """

@@ -60,7 +60,7 @@ class Session:
         """
         from agentgym_rl.engine.verl.cluster import cluster
 
-        built = _built_from(settings)
+        built = _built_from(settings) | {"environment": variables(engine)}
         if self._trainer is not None and built == self._built:
             progress.say("the engine runs already")
             self._trainer.configure(settings)

@@ -31,6 +31,7 @@ from agentgym_rl.engine.run.progress import Progress
 from agentgym_rl.engine.run.session import Session, variables
 from agentgym_rl.engine.run.stop import Stop, on_signals
 from agentgym_rl.engine.run.texts import open_writer, texts_of
+from agentgym_rl.engine.verl.environment import added
 from agentgym_rl.engine.verl.mapping import agent_loops, check_verl, verl_config
 from agentgym_rl.eval.diagnosis import diagnose
 from agentgym_rl.eval.reference import reference
@@ -53,12 +54,11 @@ def train(run: Resolved, console: Console, session: Session | None = None) -> Pa
     check_verl(run)
     preflight.check_hosts(run)
     writer = open_writer(run)
-    os.environ.update(variables(run.config.engine))
-    run.ask_envs()
     directory = Path(run.config.run.dir)
-    with locked(directory):
-        os.environ.update(account.variables(directory))
-        return _locked(run, console, session, writer)
+    with added(variables(run.config.engine)):  # which a run after it takes for the user's, where they stay
+        run.ask_envs()
+        with locked(directory), added(account.variables(directory)):
+            return _locked(run, console, session, writer)
 
 
 def _locked(run: Resolved, console: Console, session: Session | None, writer: Policy | None) -> Path:

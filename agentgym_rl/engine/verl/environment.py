@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from ctypes.util import find_library
 
 PASSED_ON = re.compile(r"(NCCL|GLOO|HF|VLLM|TORCH|AGENTGYM_RL)_\w+|(https?|no|all)_proxy", re.IGNORECASE)
@@ -14,6 +16,21 @@ WHOLE = "AGENTGYM_RL_WHOLE"
 
 KEPT_PRODUCTS = "64"
 """Shapes for which a process on a CPU keeps what a matrix product needs; a micro-batch has about 15."""
+
+
+@contextmanager
+def added(variables: Mapping[str, str]) -> Iterator[None]:
+    """Inside, this process has these variables, too."""
+    before = {key: os.environ.get(key) for key in variables}
+    os.environ.update(variables)
+    try:
+        yield
+    finally:
+        for key, value in before.items():
+            if value is None:
+                os.environ.pop(key, None)
+            else:
+                os.environ[key] = value
 
 
 def passed_on() -> dict[str, str]:
