@@ -702,6 +702,7 @@ def test_what_cloned_weights_depend_on(toy_recipes):
         "envs.counter.demonstrations=2",
         "envs.counter.panels.test.n=3",
         "model.width=32",
+        "run.greedy=false",
     )
     assert len({of(), *map(of, changes)}) == 1 + len(changes)
     model = of(cloned=False)

@@ -57,6 +57,7 @@ def digest(config: Config, *, cloned: bool) -> str:
         parts |= {
             "cloning": run["cloning"],
             "rollout": run["rollout"],
+            "greedy": config.run.greedy,
             "files": named_files(run),
             "workers": [config.engine.device, config.engine.workers * config.engine.nodes],
             "bfloat16": config.engine.bfloat16,
