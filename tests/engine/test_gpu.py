@@ -80,6 +80,8 @@ def test_a_run_is_no_longer_than_its_model(tmp_path):
         (["engine.ray_address=auto"], None),
         (["engine.nodes=2"], r"engine\.nodes=2 needs a running Ray cluster; .*engine\.ray_address=auto"),
         (["engine=cpu", "engine.workers=3"], None),
+        (["engine=cpu", "engine.nodes=2"], r"engine\.nodes=2 needs a running Ray cluster"),
+        (["engine=cpu", "engine.nodes=2", "engine.ray_address=auto"], None),
     ],
 )
 def test_gpus_are_counted_at_once(overrides, says, monkeypatch):

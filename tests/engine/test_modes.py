@@ -20,6 +20,7 @@ from agentgym_rl.engine.verl.buffer import AsyncEpisodeBuffer
 from agentgym_rl.engine.verl.learner import Learner
 from agentgym_rl.engine.verl.sampler import Sampler
 from agentgym_rl.engine.verl.settings import Settings
+from agentgym_rl.engine.verl.trainer import AgentTrainer
 
 
 @cache
@@ -74,6 +75,13 @@ def test_each_step_starts_its_own_episodes_or_those_ahead_of_it():
     made, sent = sampler(2)
     step(made, 0, 5, 10)
     assert [due for _, due in sent] == [10, 11, 12]
+
+
+def test_a_shared_trainer_forgets_how_the_weights_of_another_run_were_sent():
+    weights = SimpleNamespace(sync_metrics={"sync/log_prob_difference": 0.1}, restore_critic=lambda: None)
+    trainer = SimpleNamespace(settings=Settings(defaults()), learner=SimpleNamespace(loss=None), weights=weights)
+    AgentTrainer.configure(trainer, defaults())
+    assert weights.sync_metrics == {}
 
 
 def test_replacements_are_other_draws():

@@ -973,6 +973,20 @@ def test_a_writer_of_settings_that_is_down_leaves_births_to_the_knobs(run):
     assert trainer.state.written["calls"] == 2
 
 
+def test_episodes_of_all_parts_of_an_environment_count_together(run):
+    """One that fails is the only one of its part, and few of its environment's."""
+    engine_run = run(*FRONTIER).stages.run
+    failing, other = list(engine_run.mixture.parts)[:2]
+
+    def episode(part, ending):
+        return Episode(env=part, item_id=f"{part}_0", ending=ending, reward=0.0, success=False, max_turns=5, error="E")
+
+    episodes = [episode(failing, Ending.ENV_ERROR), episode(other, Ending.TERMINATED)]
+    engine_run._observe(episodes)
+    with pytest.raises(EnvUnavailable, match="only 1 of 3 episodes of counter count"):
+        engine_run._observe([*episodes, episode(other, Ending.ENV_ERROR)])
+
+
 def test_a_mixture_with_parts_refuses_algorithms_that_go_by_environments(toy_recipes):
     with pytest.raises(RecipeError, match="algorithm=inspo goes by the names of environments, and mixture=frontier"):
         Resolved(composed("experiment=counter", "algorithm=inspo", "mixture=frontier")).ask_envs()

@@ -179,13 +179,15 @@ def check_devices(engine: EngineConfig) -> None:
     Raises:
         RecipeError: there are fewer; names the keys.
     """
-    if engine.device is Device.CPU or engine.ray_address is not None:
+    if engine.ray_address is not None:
         return
     if engine.nodes > 1:
         raise RecipeError(
             f"engine.nodes={engine.nodes} needs a running Ray cluster; start one (docs/clusters.md) and set "
             "engine.ray_address=auto"
         )
+    if engine.device is Device.CPU:
+        return
     import torch  # takes a second
 
     needed, there = engine.workers + engine.own_rollout_workers, torch.cuda.device_count()

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import groupby
-from operator import attrgetter
 from typing import Any
 
 from agentgym_rl.algorithms.base import Algorithm, Keep, Metrics, Needs, Plan, Request, Rollout, Weights
@@ -359,7 +358,11 @@ class EngineRun:
 
     def _observe(self, episodes: Sequence[Episode]) -> None:
         """Raises EnvUnavailable: too few episodes of an environment count (``run.min_counted_training``)."""
-        by_env = groupby(sorted(episodes, key=attrgetter("env")), attrgetter("env"))
+
+        def whole(episode: Episode) -> str:
+            return self.resolved.whole(episode.env)
+
+        by_env = groupby(sorted(episodes, key=whole), whole)
         parts = {env: Count.of(of_env := [*group], len(of_env)) for env, group in by_env}
         check_counted(parts, self.config.run.min_counted_training, "run.min_counted_training")
         from_start = [episode for episode in episodes if not episode.prefix_turns]

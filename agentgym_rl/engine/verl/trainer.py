@@ -76,6 +76,7 @@ class AgentTrainer(PPOTrainer):  # type: ignore[misc]
         self.config = config
         self.settings.take(config)
         self.learner.loss = None
+        self.weights.sync_metrics = {}
         self.weights.restore_critic()
 
     def servers(self) -> Servers:
