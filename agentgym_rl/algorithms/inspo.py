@@ -26,6 +26,7 @@ from agentgym_rl.algorithms.base import Metrics, Needs, Request, Rollout, Run
 from agentgym_rl.algorithms.checks import above, at_least, share
 from agentgym_rl.algorithms.grpo import GRPO, GRPOConfig
 from agentgym_rl.algorithms.instructions import Population, alike
+from agentgym_rl.algorithms.restarts import task_of
 from agentgym_rl.rollout.transcripts import transcript
 
 LONGEST = 2000
@@ -67,7 +68,7 @@ class InspoConfig(GRPOConfig):
     episodes: int = 8
     """Newest failures that it reads, one of a group."""
     verify_tasks: int = 16
-    """Most tasks, of those that a step draws, on which the policy tries a proposal once each."""
+    """Most tasks, of those of the step, on which the policy tries a proposal once each."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -116,7 +117,11 @@ class Inspo(GRPO):
         writer = "algorithm.proposals" if config.proposals else None
         environments = {"algorithm.instructions": {*config.instructions}}
         return replace(
-            super().needs(config), writer=writer, by_environment="algorithm=inspo", environments=environments
+            super().needs(config),
+            writer=writer,
+            whole_steps=writer,  # trials and the groups of a next step would wait in one queue
+            by_environment="algorithm=inspo",
+            environments=environments,
         )
 
     def prompt(self, env: str) -> str:
@@ -142,8 +147,9 @@ class Inspo(GRPO):
         if self.population.steps % self.config.prune_every == 0:
             for env in sorted({group[0].episode.env for group in met.values()}):
                 self.population.prune(env, self.config.min_uses, self.config.drop)
-                self.propose(run, number, env)
-        if number == self.units:
+                tasks = [task_of(group[0].episode) for group in met.values() if group[0].episode.env == env]
+                self.propose(run, env, [run.request(number, task) for task in tasks[: self.config.verify_tasks]])
+        if number == self.units - 1:
             for line in self.population.lines():
                 run.say(line)
 
@@ -156,8 +162,8 @@ class Inspo(GRPO):
         transcripts = [transcript(messages, LONGEST) for messages in failed]
         self.failures[env] = [*self.failures.get(env, []), *transcripts][-self.config.episodes :]
 
-    def propose(self, run: Run, number: int, env: str) -> None:
-        """Let the writer write instructions, try them, and take the best."""
+    def propose(self, run: Run, env: str, requests: Sequence[Request]) -> None:
+        """Let the writer write instructions, try them on the requests, and take the best."""
         config, instructions = self.config, self.population.of(env)
         room = min(config.drop, config.population - len(instructions))
         if not config.proposals or not self.failures[env] or room < 1:
@@ -169,15 +175,14 @@ class Inspo(GRPO):
         for text in (text.strip() for text in texts):
             others = [*(each.text for each in instructions), *(other for _, other in tried)]
             if text and len(text) <= LONGEST and not any(alike(text, other) for other in others):
-                tried += [(reward, text) for reward in self.trial(run, number, env, text)]
+                tried += [(reward, text) for reward in self.trial(run, requests, text)]
         for _, text in sorted(tried, key=lambda pair: -pair[0])[:room]:
             run.say(f"{env} has a new instruction: {text}")
             self.population.join(env, text)
 
-    def trial(self, run: Run, number: int, env: str, text: str) -> list[float]:
+    def trial(self, run: Run, requests: Sequence[Request], text: str) -> list[float]:
         """The mean reward of a text; none where it breaks the format of actions."""
-        drawn = [request for request in run.requests(number) if request.task.env == env]
-        asked = [replace(request, samples=1, prompt=text) for request in drawn[: self.config.verify_tasks]]
+        asked = [replace(request, prompt=text) for request in requests]
         episodes = [rollout.episode for rollout in run.rollouts(asked, "trial") if rollout.episode.ending.counts]
         invalid = [turn.invalid for episode in episodes for turn in episode.turns]
         return [fmean(episode.reward for episode in episodes)] if invalid and fmean(invalid) <= 0.5 else []

@@ -36,6 +36,9 @@ class FixedPolicy:
             for at in range(8)
         ]
 
+    def request(self, number, task):
+        return Request(task=task, max_turns=9)
+
     def played(self, request, sample):
         read = "" if request.prompt is None else request.prompt
         won = random.Random(f"{request.task} {sample} {read}").random() < self.means[read]
@@ -104,9 +107,9 @@ def test_the_weights_order_the_instructions():
 def test_the_last_step_tells_how_often_each_is_drawn():
     run, config = FixedPolicy(), InspoConfig(instructions={"maze": ["Good.", ""]}, **KEYS | {"steps": 2})
     algorithm = Inspo(config)
-    algorithm.unit(run, 1)
+    algorithm.unit(run, 0)
     assert run.said == []
-    algorithm.unit(run, 2)
+    algorithm.unit(run, 1)
     chance, _ = algorithm.population.chances("maze")
     good, own = algorithm.population.known
     assert run.said == [
@@ -190,7 +193,29 @@ def test_a_writer_reads_failures_and_the_best_join():
     assert [each.text for each in joined] == ["Best of all.", "Middling so far."], "Shout. breaks the format"
     assert joined[0].weight in [each.weight for each in algorithm.population.known if not each.born]
     assert run.said[0] == "maze has a new instruction: Best of all."
-    assert Inspo.needs(algorithm.config).writer == "algorithm.proposals"
+    needs = Inspo.needs(algorithm.config)
+    assert needs.writer == needs.whole_steps == "algorithm.proposals", "trials share the queue of the next step's groups"
+    assert Inspo.needs(InspoConfig(**KEYS)).whole_steps is None
+
+
+def test_proposals_are_tried_on_the_tasks_of_the_step():
+    """The mixture has observed it by then, and may draw none of the environment any more."""
+
+    class Moving(FixedPolicy):
+        def batches(self, *asked, **how):
+            self.envs = ("maze",)
+            yield from super().batches(*asked, **how)
+            self.envs = ("counter",)
+
+        def rollouts(self, requests, label, *, resumable=False):
+            self.tasks = [str(request.task) for request in requests]
+            return super().rollouts(requests, label)
+
+    run = Moving({**MEANS, "Best of all.": 1.0}, written=["Best of all."])
+    config = InspoConfig(instructions={"maze": ["Bad."]}, prune_every=1, proposals=1, verify_tasks=3, **KEYS)
+    algorithm, _ = went(config, run, 1)
+    assert run.tasks == ["maze_0", "maze_1", "maze_2"] and run.tried == [("Best of all.", 1)] * 3
+    assert [each.text for each in algorithm.population.of("maze")] == ["Bad.", "Best of all."]
 
 
 def test_there_is_no_room_for_more_than_the_population():
