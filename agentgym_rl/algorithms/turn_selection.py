@@ -95,10 +95,12 @@ def threshold(values: Sequence[float], keep: float) -> float:
 
 
 def without(row: Row, spans: Sequence[Span]) -> Row:
-    """The row with the responses at these places as context alone, which is not learned as observations, either."""
+    """The row with the responses at these places as context alone, which is no more learned as observations than the
+    prompt is."""
     before, after, streams = row.tokens.loss_weight, [*row.tokens.loss_weight], {**row.streams}
     for start, end in spans:
         after[start:end] = [0.0] * (end - start)
     if not isinstance(weight := streams.get("observation", ()), Sequence):
-        streams["observation"] = PerToken(0.0 if each else weight for each in before)
+        behind = before[row.tokens.prompt :]
+        streams["observation"] = PerToken([0.0] * row.tokens.prompt + [0.0 if each else weight for each in behind])
     return replace(row, segment=replace(row.tokens, loss_weight=after), streams=streams)

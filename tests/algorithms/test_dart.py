@@ -319,7 +319,9 @@ def test_turns_that_do_not_count_are_no_observations():
     (rollout,) = group_of(1.0)
     rows = rollout.rows({"observation": 0.5})
     ((row,), _) = selected([rollout], rows, sampled(rows), 0.5)
-    assert [*row.of_tokens("observation")] == [0.5 * (1 - weight) for weight in rows[0].tokens.loss_weight]
+    tokens = rows[0].tokens
+    behind = [0.5 * (1 - weight) for weight in tokens.loss_weight[tokens.prompt :]]
+    assert tokens.prompt and [*row.of_tokens("observation")] == [0.0] * tokens.prompt + behind, "nor is the prompt"
     assert sum(row.tokens.loss_weight) == 6
 
 

@@ -137,13 +137,13 @@ def spread(row: Row, name: str, stream: Stream) -> list[float]:
     """A stream of a row that has its tokens, on each of them.
 
     One number, or one a turn, is on those that the model wrote; that of observations outside of all
-    responses.
+    responses, from the first on.
     """
     example = row.tokens
     if isinstance(stream, PerToken):
         return list(stream)
     width = len(example.input_ids) - example.prompt
-    values = [0.0 if isinstance(stream, Sequence) else stream] * example.prompt
+    values = [0.0] * example.prompt
     for value, tokens in pieces(row, stream, {"response_len": width}):
         values += [value] * tokens
     if name == "observation":
