@@ -29,7 +29,7 @@ from agentgym_rl.algorithms.config import OnlineConfig, operational, within
 from agentgym_rl.algorithms.hindsight import Hindsight, HindsightConfig
 from agentgym_rl.algorithms.losses.cross_entropy import CROSS_ENTROPY
 from agentgym_rl.algorithms.optimizer import SupervisedOptimizerConfig
-from agentgym_rl.algorithms.rows import Row, Span, imitation, refused
+from agentgym_rl.algorithms.rows import Row, Span, imitation, unlearned
 from agentgym_rl.algorithms.search import Branch, SearchConfig, search
 from agentgym_rl.data.episode import Episode, shallow
 from agentgym_rl.rollout.supervised import Example
@@ -257,8 +257,11 @@ class AgentEvol(OnlineAlgorithm[AgentEvolConfig]):
         episode, segments = rollout.episode, tuple(rollout.segments)
         responses = tuple(turn.response for turn in episode.turns)
         learned = self.config.learn_invalid
-        unlearned = tuple(() if learned else refused(episode, place, part) for place, part in enumerate(segments))
-        return Success(episode.env, episode.item_id, number, reward, responses, segments, unlearned)
+        context = tuple(
+            () if learned else unlearned(episode, place, part, learn_invalid=False)
+            for place, part in enumerate(segments)
+        )
+        return Success(episode.env, episode.item_id, number, reward, responses, segments, context)
 
     def keeps(self, episode: Episode) -> bool:
         """True if an episode may be learned from."""
@@ -287,9 +290,9 @@ class AgentEvol(OnlineAlgorithm[AgentEvolConfig]):
     def rows(self, observations: float = 0.0) -> list[Row]:
         """The successes, their loss scaled by the reward."""
         return [
-            imitation(segment, success.reward, observations, unlearned)
+            imitation(segment, success.reward, observations, context)
             for success in self.successes
-            for segment, unlearned in zip(success.segments, success.unlearned, strict=True)
+            for segment, context in zip(success.segments, success.unlearned, strict=True)
         ]
 
     def validate(self, run: Run, number: int) -> Metrics:

@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Generic, Literal, Protocol, TypeVar
 from agentgym_rl.algorithms.config import AlgorithmConfig, OnlineConfig
 from agentgym_rl.algorithms.losses.base import Loss
 from agentgym_rl.algorithms.model import POLICY, Critic, Model, check
-from agentgym_rl.algorithms.rows import Row, Stream, imitation, refused
+from agentgym_rl.algorithms.rows import Row, Stream, imitation, unlearned
 from agentgym_rl.data.episode import Episode
 from agentgym_rl.envs import Task, TextEnv
 from agentgym_rl.envs.core import Message
@@ -130,7 +130,9 @@ class Rollout:
             learn_invalid: also learn responses whose action was refused.
         """
         return [
-            imitation(segment, weight, observations, () if learn_invalid else refused(self.episode, number, segment))
+            imitation(
+                segment, weight, observations, unlearned(self.episode, number, segment, learn_invalid=learn_invalid)
+            )
             for number, segment in enumerate(self.segments)
         ]
 

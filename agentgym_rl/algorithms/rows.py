@@ -124,9 +124,16 @@ def imitation(example: Example, weight: float = 1.0, observations: float = 0.0, 
     return Row(example, {"cross_entropy": PerToken(weights)})
 
 
-def refused(episode: Episode, number: int, example: Example) -> tuple[Span, ...]:
-    """Where responses stand in a segment of an episode whose action was refused."""
-    return tuple(span for turn, span in located(episode, number, example) if turn.invalid)
+def unlearned(episode: Episode | None, number: int, example: Example, *, learn_invalid: bool) -> tuple[Span, ...]:
+    """Where responses stand in a segment of an episode that are context alone.
+
+    These are those without a loss and, without ``learn_invalid``, those whose action was refused.
+    """
+    return tuple(
+        (start, end)
+        for turn, (start, end) in located(episode, number, example)
+        if (turn.invalid and not learn_invalid) or (start < end and not any(example.loss_weight[start:end]))
+    )
 
 
 def located(episode: Episode | None, number: int, example: Example) -> Iterator[tuple[Turn, Span]]:

@@ -141,6 +141,17 @@ def test_turns_whose_action_was_refused_are_context():
     assert rollout.imitation(learn_invalid=False) == [row], "nothing was refused"
 
 
+@pytest.mark.parametrize("learned", [(0.0, 1.0), (1.0, 0.0)])
+def test_responses_without_a_loss_are_context_though_observations_are_learned(learned):
+    """Those that a file of demonstrations marks ``loss: false``."""
+    shown = episode("a", ["aside", "good"])
+    shown.turns[0].tokens, shown.turns[1].tokens = (0, 2), (3, 5)
+    first, second = learned
+    segment = Example([9, 9, 1, 2, 3, 4, 5], [0.0, 0.0, first, first, 0.0, second, second], 2)
+    (row,) = Rollout(episode=shown, segments=(segment,)).imitation(observations=0.5)
+    assert list(row.streams["cross_entropy"]) == [0.0, 0.5, first, first, 0.5, second, second]
+
+
 @pytest.mark.parametrize(("gate", "undone"), [({}, False), ({"gate": Gate.FLIPS}, True)])
 def test_flips_undo_a_round_that_wins_more_than_it_loses(gate, undone):
     restored = []
