@@ -83,6 +83,10 @@ REFUSED = [
         ["experiment=counter", "engine.mode=separate_async", "algorithm=dart", "algorithm.pool.size=0"],
         "algorithm.entropy.keep=0.8 rolls out a whole step before it learns; set engine.mode=sync",
     ),
+    (
+        ["experiment=counter", "rollout.temperature=0"],
+        "algorithm=grpo learns from the probabilities of responses, which are none at rollout.temperature=0; set",
+    ),
     (["experiment=counter", "envs.counter.harness.comand=python"], "envs.counter: harness has no setting comand"),
     (["experiment=counter", "envs.counter.harness.command=no-such"], "envs.counter: harness: there is no program"),
     (["experiment=counter", "envs.counter.harness.function=no.py:play"], "no.py does not exist"),

@@ -114,6 +114,8 @@ def test_agentevol():
     )  # fmt: skip
     assert (config.cloning.optimizer.weight_decay, config.cloning.optimizer.clip_grad) == (0, 1)
     assert config.rollout.temperature == 0, "do_sample False"
+    other = load(["experiment=agentevol_7b", "algorithm=grpo"])
+    assert other.rollout.temperature == 1, "greedy episodes have no policy gradient"
     assert list(config.envs) == list(AGENTEVOL)
     for name, (_, max_turns, threshold) in AGENTEVOL.items():
         env = config.envs[name]

@@ -107,12 +107,12 @@ def test_every_experiment_takes_every_algorithm_curriculum_and_mixture(name):
 
     def of(group):
         online = [] if group == "algorithm" else ["algorithm=grpo"]  # some experiments have no training episodes
-        choices = [[f"experiment={name}", *online, f"{group}={choice}"] for choice in recipes.options(group)]
-        return [getattr(load(words), group) for words in choices]
+        return [load([f"experiment={name}", *online, f"{group}={choice}"]) for choice in recipes.options(group)]
 
-    config, tried = load([f"experiment={name}"]), 0
-    for algorithm, curriculum, mixture in product(of("algorithm"), of("curriculum"), of("mixture")):
-        combined = replace(config, algorithm=algorithm, curriculum=curriculum, mixture=mixture)
+    tried = 0
+    for config, curriculum, mixture in product(of("algorithm"), of("curriculum"), of("mixture")):
+        algorithm = config.algorithm
+        combined = replace(config, curriculum=curriculum.curriculum, mixture=mixture.mixture)
         tried += 1
         try:
             preflight.check_config(Resolved(combined))

@@ -692,7 +692,7 @@ def test_what_cloned_weights_depend_on(toy_recipes):
     def of(*overrides, cloned=True):
         return digest(composed("experiment=counter", *overrides), cloned=cloned)
 
-    assert of() == of("algorithm=ppo", "mixture=dynamic", "name=other")
+    assert of() == of("algorithm=ppo", "mixture=dynamic", "name=other", "rollout.temperature=0.5")
     shared = deepcopy(composed("experiment=counter"))
     shared.envs["counter"].share = 0.5
     assert digest(shared, cloned=True) == of()

@@ -54,9 +54,9 @@ def digest(config: Config, *, cloned: bool) -> str:
         "action_format": config.rollout.action_format,
     }
     if cloned:
-        parts |= {
+        parts |= {  # the temperature is that of training episodes; panels have their own
             "cloning": run["cloning"],
-            "rollout": run["rollout"],
+            "rollout": {key: value for key, value in run["rollout"].items() if key != "temperature"},
             "greedy": config.run.greedy,
             "files": named_files(run),
             "workers": [config.engine.device, config.engine.workers * config.engine.nodes],

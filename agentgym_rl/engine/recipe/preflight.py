@@ -210,6 +210,11 @@ def _check_needs(config: Config, needs: Needs) -> None:
             f"algorithm={name} compares episodes of a task; algorithm.samples_per_task must be "
             f"{needs.samples_per_task} or more"
         )
+    if algorithm.policy_gradient is not None and not config.rollout.temperature:
+        raise RecipeError(
+            f"algorithm={name} learns from the probabilities of responses, which are none at rollout.temperature=0; set "
+            "rollout.temperature=1"
+        )
     if needs.full_context is not None and not config.rollout.one_segment:
         raise RecipeError(
             f"{needs.full_context} needs whole conversations; set rollout.context=full and rollout.thinking=keep"

@@ -162,7 +162,7 @@ def _common(run: Resolved, model_path: str, run_dir: Path) -> dict[str, Any]:
         f"{generation}.name": "vllm",
         f"{generation}.mode": "async",
         f"{generation}.n": online.samples_per_task,
-        f"{generation}.temperature": rollout.temperature,
+        f"{generation}.temperature": rollout.temperature if config.algorithm.online else 1.0,
         f"{generation}.prompt_length": model.prompt_tokens,
         f"{generation}.response_length": model.response_tokens,
         f"{generation}.max_model_len": model.context,
