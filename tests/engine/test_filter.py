@@ -206,6 +206,19 @@ def test_what_is_drawn_in_their_place(toy_recipes):
     assert [item for item, _ in first] == [str(draw.task) for draw in expected]
 
 
+def test_requests_always_have_a_turn_limit(toy_recipes):
+    """Plans compare and add it: to the turns of a prefix, to those of a task's successes."""
+
+    def limit(*overrides):
+        resolved = Resolved(recipes.load(["experiment=counter", *overrides]))
+        run = SimpleNamespace(resolved=resolved, curriculum=resolved.curriculum)
+        return EngineRun.request(run, 0, Task("counter", 1)).max_turns, resolved.envs["counter"].spec.max_turns
+
+    usual, of_env = limit("rollout.max_turns=null", "envs.counter.max_turns=null")
+    assert usual == of_env
+    assert limit("rollout.max_turns=3", "envs.counter.max_turns=null") == (3, of_env)
+
+
 def test_requests_of_a_step_can_be_planned(toy_recipes):
     """In place of drawn ones, with what they begin with; what replaces lost groups is drawn."""
     config = recipes.load(["experiment=counter", "algorithm.tasks_per_step=2"])

@@ -159,7 +159,8 @@ class EngineRun:
     def request(self, number: int, task: Task, **fields: Any) -> Request:
         env = self.resolved.whole(task.env)
         limit = self.curriculum.max_turns(env, number + 1) or self.resolved.max_turns(env)
-        return Request(**{"task": task, "max_turns": limit, **fields})
+        own = self.resolved.facts(task.env).spec.max_turns
+        return Request(**{"task": task, "max_turns": limit or own, **fields})
 
     def batches(
         self, number: int, plan: Plan | None = None, *, keep: Keep | None = None, refills: int = 0
