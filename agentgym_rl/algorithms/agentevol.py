@@ -181,9 +181,10 @@ class AgentEvol(OnlineAlgorithm[AgentEvolConfig]):
         begun = time.monotonic()
         self.explored_with = run.weights()
         requests = [replace(request, tags={**request.tags, "round": number + 1}) for request in run.requests(number)]
-        run.observe(run.rollouts(requests, f"round {number + 1}: explore", resumable=True))
-        searched = self.search(run, number) if self.config.search.calls else {}
-        counted = [rollout for rollout in run.journal() if rollout.segments]
+        explored = run.rollouts(requests, f"round {number + 1}: explore", resumable=True)
+        run.observe(explored)
+        branches, searched = self.search(run, number, explored) if self.config.search.calls else ([], {})
+        counted = [rollout for rollout in [*explored, *branches] if rollout.segments]
         kept, metrics = self.keep(number + 1, counted)
         successes = [rollout for rollout in kept if self.succeeded(rollout.episode)]
         run.save_demonstrations(f"round{number + 1}", successes)
@@ -191,19 +192,17 @@ class AgentEvol(OnlineAlgorithm[AgentEvolConfig]):
             metrics |= self.relabel(run, number + 1, counted)
         return metrics | searched | {"agentevol/round": number + 1, "agentevol/explore_s": time.monotonic() - begun}
 
-    def search(self, run: Run, number: int) -> Metrics:
-        """Search the tasks whose samples all failed; the branches join the journal."""
+    def search(self, run: Run, number: int, explored: Sequence[Rollout]) -> tuple[list[Rollout], Metrics]:
+        """Search the tasks whose samples all failed; returns the branches that may be learned from."""
 
         def roll_out(branches: Sequence[Branch]) -> list[Rollout]:
             requests = [branch.request(round=number + 1) for branch in branches]
             return run.rollouts(requests, f"round {number + 1}: search", resumable=True)
 
-        samples = [rollout for rollout in run.journal() if rollout.segments]  # discarded ones have none
+        samples = [rollout for rollout in explored if rollout.segments]
         seed = f"{run.seed}:{number}"
         outcome = search(samples, roll_out, self.config.search, replayable=run.replayable, seed=seed)
-        for rollout in outcome.dropped:
-            run.discard(rollout)
-        return outcome.metrics()
+        return outcome.kept, outcome.metrics()
 
     def keep(self, number: int, rollouts: Sequence[Rollout]) -> tuple[list[Rollout], Metrics]:
         """Filter the rollouts of a round. No two successes of a task have the same responses, whatever their round.

@@ -284,7 +284,7 @@ class Run(Protocol):
 
         Args:
             label: names the work on the progress bar.
-            resumable: keep finished rollouts in the unit's journal; after a stop, the same call goes on from there.
+            resumable: keep finished rollouts in the unit's journal; after a stop, the same calls go on from there.
         """
 
     def encode(self, messages: Sequence[Message], task: Task) -> Rollout:
@@ -301,12 +301,6 @@ class Run(Protocol):
             ContextTooSmall: it takes more tokens than the model's context.
             ValueError: user and assistant do not take turns, or there is no response.
         """
-
-    def journal(self) -> Sequence[Rollout]:
-        """The resumable rollouts of the present unit so far."""
-
-    def discard(self, rollout: Rollout) -> None:
-        """Keep a rollout of the journal for counting, without its tokens."""
 
     def observe(self, rollouts: Sequence[Rollout]) -> None:
         """Let mixture and curriculum take in the episodes of a step."""

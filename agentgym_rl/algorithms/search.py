@@ -296,6 +296,12 @@ class Searched:
     dropped: list[Rollout] = field(default_factory=list)
     """Branches whose replay diverged; nothing may learn from them."""
 
+    @property
+    def kept(self) -> list[Rollout]:
+        """The other branches."""
+        dropped = {*map(id, self.dropped)}
+        return [rollout for rollout in self.rollouts if id(rollout) not in dropped]
+
     def metrics(self) -> Metrics:
         return {
             "search/tasks": self.tasks,

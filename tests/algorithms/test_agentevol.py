@@ -1,7 +1,6 @@
 """What AgentEvol learns from, and its rounds on a scripted run."""
 
 import json
-from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -10,7 +9,6 @@ from hypothesis import strategies as st
 
 from agentgym_rl.algorithms.agentevol import AgentEvol, AgentEvolConfig, Gate
 from agentgym_rl.algorithms.base import Rollout
-from agentgym_rl.algorithms.search import SearchConfig
 from agentgym_rl.data.episode import Ending, Episode, Turn
 from agentgym_rl.rollout.supervised import Example
 
@@ -199,29 +197,6 @@ def test_a_trajectory_found_again_is_learnt_once():
     for number in (1, 2):
         forgetful.keep(number, [rollout(episode("a", ["x"]), 7)])
     assert [success.round for success in forgetful.successes] == [2]
-
-
-def test_a_search_that_goes_on_after_a_kill_branches_from_no_discarded_episode():
-    messages = [{"role": role, "content": role} for role in ("system", "user", "assistant")]
-    failure = replace(episode("counter_2", ["y"], success=False), messages=messages)
-    discarded = replace(failure, turns=episode("counter_2", ["x"]).turns)
-
-    requested = []
-
-    class Resumed:
-        seed, replayable = 0, ["counter"]
-
-        def journal(self):
-            return [Rollout(episode=discarded), rollout(failure, 7)]
-
-        def rollouts(self, requests, label, *, resumable):
-            requested.extend(requests)
-            aborted = replace(failure, ending=Ending.ABORTED)
-            return [Rollout(episode=replace(aborted, tags=request.tags)) for request in requests]
-
-    evolve = AgentEvol(AgentEvolConfig(search=SearchConfig(calls=1)))
-    assert evolve.search(Resumed(), 4)["search/tasks"] == 1
-    assert [(request.tags["round"], request.prefix.avoid) for request in requested] == [(5, ["y"])]
 
 
 def test_what_a_round_logs():

@@ -194,7 +194,7 @@ def test_a_writer_reads_failures_and_the_best_join():
     assert joined[0].weight in [each.weight for each in algorithm.population.known if not each.born]
     assert run.said[0] == "maze has a new instruction: Best of all."
     needs = Inspo.needs(algorithm.config)
-    assert needs.writer == needs.whole_steps == "algorithm.proposals", "trials share the queue of the next step's groups"
+    assert needs.writer == needs.whole_steps == "algorithm.proposals", "trials share the queue of groups"
     assert Inspo.needs(InspoConfig(**KEYS)).whole_steps is None
 
 

@@ -5,13 +5,15 @@ import json
 import random
 from dataclasses import replace
 from functools import partial
+from types import SimpleNamespace
 
 import pytest
 from corridor import DOORS, LENGTH, Corridor
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentgym_rl.algorithms.base import Rollout
+from agentgym_rl.algorithms.agentevol import AgentEvol, AgentEvolConfig
+from agentgym_rl.algorithms.base import LOADED, Request, Rollout
 from agentgym_rl.algorithms.search import (
     SearchConfig,
     TreeSearch,
@@ -360,6 +362,73 @@ def test_a_dropped_success_solves_nothing():
     )
     assert len(result.dropped) == len(result.rollouts) > 0
     assert result.solved == []
+
+
+class Stopped(Exception):
+    """The run ends here."""
+
+
+class Player:
+    """Plays rows one by one, the same whenever a row is; stops after so many. Every fifth branch seems to win, but
+    its replay goes another way."""
+
+    def __init__(self, stop_after=10**9):
+        self.played, self.stop_after = [], stop_after
+
+    def rollouts(self, rows, *, validate, progress, take, chunk):
+        for row in rows:
+            if len(self.played) == self.stop_after:
+                raise Stopped
+            take([self.play(**row)])
+            self.played.append(row["index"])
+
+    def play(self, index, item_id, request, **_):
+        task, prefix = Task.parse(item_id), request.prefix or Prefix(responses=[])
+        responses = [response.text for response in prefix.responses]
+        start = partial(Scripted, Clumsy(f"resumed:{task}:{index}", task), responses, prefix.avoid, prefix.resamples)
+        episode, _ = asyncio.run(run_episode(Corridor, task, start, SETTINGS, request.max_turns))
+        episode.tags = {**request.tags, "index": index}
+        if request.tags.get("branch", 1) % 5 == 0:
+            episode.messages[2], episode.success = {"role": "user", "content": "Room 7."}, True
+        return Rollout(episode=episode, segments=(Example([9, index], [0.0, 1.0]),))
+
+
+def explored(file, stop_after=10**9):
+    """A round of AgentEvol whose episodes stand in a journal; and what was played in it."""
+    pytest.importorskip("verl")
+    from agentgym_rl.engine.run.resumable import Resumable
+
+    def rows(requests, first):
+        return [{"index": at, "item_id": str(each.task), "request": each} for at, each in enumerate(requests, first)]
+
+    player = Player(stop_after)
+    journal = Resumable(file=file, sampler=player, rows=rows, say=lambda _: None, stop=lambda: False)
+    run = SimpleNamespace(
+        seed=3, weights=lambda: LOADED, observe=lambda _: None, save_demonstrations=lambda *_: None, replayable=WORLD,
+        requests=lambda number: [Request(task=Task("corridor", index), samples=2, max_turns=8) for index in range(6)],
+        rollouts=lambda requests, label, resumable: journal.rollouts(requests, label, lambda *_: None),
+    )  # fmt: skip
+    evolving = AgentEvol(AgentEvolConfig(search=SearchConfig(calls=60)))
+    try:
+        metrics = evolving.unit(run, 0)
+    except Stopped:
+        return player.played, None
+    finally:
+        journal.close()
+    times = ("agentevol/explore_s", "agentevol/corridor/seconds")
+    metrics = {name: value for name, value in metrics.items() if name not in times}
+    return player.played, (evolving.state_dict(), metrics)
+
+
+def test_a_search_goes_on_where_it_was_stopped(tmp_path):
+    """No branch is played twice, no task has more calls, and what diverged is not learned."""
+    played, undisturbed = explored(tmp_path / "whole")
+    metrics = undisturbed[1]
+    assert metrics["search/dropped"] > 0 and metrics["search/solved"] > 0 and len(played) > 30
+    for stop_after in range(12, len(played), 7):
+        before, nothing = explored(tmp_path / f"{stop_after}", stop_after)
+        after, resumed = explored(tmp_path / f"{stop_after}")
+        assert nothing is None and [*before, *after] == played and resumed == undisturbed
 
 
 def test_branches_of_an_interrupted_search_can_be_samples_of_the_next():

@@ -132,7 +132,6 @@ def learning(config: Config) -> Any:
         algorithm.begin(run)
         for number in range(algorithm.units):
             run.asked.append(algorithm.unit(run, number).keys())
-            run.kept = []
     return run.asked, algorithms()[config.algorithm.name].needs(config.algorithm)
 
 
@@ -206,7 +205,6 @@ class Recorder:
         self.solved = frozenset[str]()
         self.learn_invalid = config.cloning.learn_invalid
         self.response_tokens, self.context = config.model.response_tokens, 999
-        self.kept: list[Rollout] = []
         self.numbers = count()
 
     def requests(self, number: int) -> list[Request]:
@@ -233,7 +231,6 @@ class Recorder:
                 turn.tokens, turn.log_prob = (9 * number, 9 * number + 9), -1.0 - (sample + number) % 5
             rollout.episode.turns[0].invalid = sample % 3 == 2
             rollout.values = rollout.values[: len(rollout.episode.turns)]
-        self.kept = [*self.kept, *rollouts] if resumable else self.kept
         return rollouts
 
     def batches(
@@ -256,9 +253,6 @@ class Recorder:
 
     def steps_left(self, episode: Episode) -> None:
         return None
-
-    def journal(self) -> list[Rollout]:
-        return self.kept
 
     def score(self, rows: Sequence[Row], by: str = "policy", *, name: str, **options: Any) -> list[Row]:
         self.asked.append((repr(rows), by))
@@ -283,7 +277,6 @@ class Recorder:
         return 0.5
 
     def observe(self, rollouts: Any) -> None: ...
-    def discard(self, rollout: Any) -> None: ...
     def save_demonstrations(self, name: str, rollouts: Any) -> None: ...
     def progress(self, label: str, done: int, total: int) -> None: ...
     def say(self, text: str) -> None: ...

@@ -31,6 +31,7 @@ class Resumable:
     """True once the user asked to stop."""
     _journal: Journal | None = None
     _asked: int = 0
+    """Episodes that the unit has asked for; their places in the journal."""
 
     def rollouts(self, requests: Sequence[Request], label: str, progress: Progress) -> list[Rollout]:
         """Roll out what the journal does not have yet, and again what failed outside the agent before a stop.
@@ -42,10 +43,9 @@ class Resumable:
         journalled = len(journal.entries)
         if journalled and not self._asked:
             self.say(f"{label}: {journalled} episodes are kept from before the stop")
-        first = max(self._asked, journalled) if self._asked else 0
         single = [request for request in requests for _ in range(request.samples)]
-        rows = [{**row, "__rollout_n__": 1} for row in self.rows(single, first)]
-        self._asked = first + len(rows)
+        rows = [{**row, "__rollout_n__": 1} for row in self.rows(single, self._asked)]
+        self._asked += len(rows)
         done = {
             (key, entry.episode.item_id) for key, entry in journal.entries.items() if entry.episode and entry.counts
         }
@@ -69,11 +69,6 @@ class Resumable:
         """All that the journal has."""
         journal = self._journal
         return [] if journal is None else [_kept(journal, index) for index in sorted(map(int, journal.entries))]
-
-    def discard(self, rollout: Rollout) -> None:
-        """Keep the episode of a rollout without its tokens."""
-        assert self._journal is not None, "only rollouts of the journal can be discarded"
-        self._journal.add(str(rollout.episode.tags["index"]), Entry(rollout.episode))
 
     def close(self) -> None:
         """End the unit."""

@@ -104,7 +104,7 @@ class EngineRun:
         seconds = {"step": time.monotonic() - self._begun, **self.trainer.timing_raw}
         self.metrics |= {f"timing_s/{phase}": spent for phase, spent in seconds.items()}
         self.state.written = self.texts.usage.to_dict()
-        self.episodes += [rollout.episode for rollout in self.journal()]
+        self.episodes += [rollout.episode for rollout in self.resumable.all()]
         self.resumable.close()
 
     # the protocol
@@ -192,12 +192,6 @@ class EngineRun:
 
     def encode(self, messages: Sequence[Message], task: Task) -> Rollout:
         return self.encoder.conversation(messages, task)
-
-    def journal(self) -> list[Rollout]:
-        return self.resumable.all()
-
-    def discard(self, rollout: Rollout) -> None:
-        self.resumable.discard(rollout)
 
     def observe(self, rollouts: Sequence[Rollout]) -> None:
         self._observe([rollout.episode for rollout in rollouts])
