@@ -201,7 +201,9 @@ class AgentEvol(OnlineAlgorithm[AgentEvolConfig]):
 
         samples = [rollout for rollout in explored if rollout.segments]
         seed = f"{run.seed}:{number}"
-        outcome = search(samples, roll_out, self.config.search, replayable=run.replayable, seed=seed)
+        outcome = search(
+            samples, roll_out, self.config.search, replayable=run.replayable, seed=seed, succeeded=self.succeeded
+        )
         return outcome.kept, outcome.metrics()
 
     def keep(self, number: int, rollouts: Sequence[Rollout]) -> tuple[list[Rollout], Metrics]:

@@ -25,6 +25,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import compress, count
 from math import log, sqrt
+from operator import attrgetter
 from random import Random
 from typing import Any
 
@@ -32,6 +33,11 @@ from agentgym_rl.algorithms.base import Metrics, Request, Rollout
 from agentgym_rl.data.episode import Ending, Episode
 from agentgym_rl.envs import Task
 from agentgym_rl.rollout.prefix import Prefix, Replayed
+
+Succeeded = Callable[[Episode], bool]
+"""True if an episode has done what it should."""
+OWN_SUCCESS: Succeeded = attrgetter("success")
+"""What its environment calls a success."""
 
 
 @dataclass(kw_only=True)
@@ -175,9 +181,11 @@ def replayed(source: Rollout, turns: int) -> list[Replayed]:
 class TreeSearch:
     """The tree of one task: proposes branches and learns from what became of them."""
 
-    def __init__(self, settings: SearchConfig, samples: Sequence[Rollout], seed: str) -> None:
+    def __init__(
+        self, settings: SearchConfig, samples: Sequence[Rollout], seed: str, succeeded: Succeeded = OWN_SUCCESS
+    ) -> None:
         """The samples are episodes of the task that count, each with at least one turn."""
-        self.settings = settings
+        self.settings, self.succeeded = settings, succeeded
         self.max_turns = max(rollout.episode.max_turns for rollout in samples)
         self.root = Node(samples[0])
         self.solved = False
@@ -240,8 +248,9 @@ class TreeSearch:
     def add(self, rollout: Rollout) -> None:
         """Take an episode into the nodes that it goes through."""
         episode, node = rollout.episode, self.root
-        self.solved |= episode.success
-        for number, (turn, good) in enumerate(zip(episode.turns, judge(episode), strict=True), start=1):
+        won = self.succeeded(episode)
+        self.solved |= won
+        for number, (turn, good) in enumerate(zip(episode.turns, judge(episode, won), strict=True), start=1):
             command = turn.response if turn.action is None else turn.action
             node.tried[command] = None
             node.episodes += 1
@@ -254,14 +263,14 @@ class TreeSearch:
                 node = node.children.setdefault((command, turn.observation), below)
 
 
-def judge(episode: Episode) -> list[bool]:
+def judge(episode: Episode, won: bool) -> list[bool]:
     """For each turn, True if it was good: valid, its observation new, and not the end of a lost episode."""
     seen = {message["content"] for message in episode.messages[: episode.start]}
     good: list[bool] = []
     for turn in episode.turns:
         good.append(not turn.invalid and turn.observation not in seen)
         seen.add(turn.observation)
-    if good and episode.ending is Ending.TERMINATED and not episode.success:
+    if good and episode.ending is Ending.TERMINATED and not won:
         good[-1] = False
     return good
 
@@ -320,6 +329,7 @@ def search(
     *,
     replayable: Collection[str],
     seed: int | str,
+    succeeded: Succeeded = OWN_SUCCESS,
     tree: type[TreeSearch] = TreeSearch,
 ) -> Searched:
     """Search all tasks whose samples failed, side by side, round by round, until solved or out of calls.
@@ -335,8 +345,8 @@ def search(
         ValueError: the rollout of a branch is missing, or belongs to none.
     """
     trees = {
-        item_id: tree(settings, rollouts, f"{seed}:{item_id}")
-        for item_id, rollouts in unsolved(samples, replayable).items()
+        item_id: tree(settings, rollouts, f"{seed}:{item_id}", succeeded)
+        for item_id, rollouts in unsolved(samples, replayable, succeeded).items()
     }
     result, numbers = Searched(tasks=len(trees)), count()
     while branches := [branch for searched in trees.values() for branch in searched.propose(numbers)]:
@@ -349,13 +359,15 @@ def search(
             result.failed += not rollout.episode.ending.counts
             if not trees[branch.item_id].learn(branch, rollout):
                 result.dropped.append(rollout)
-            elif rollout.episode.success:
+            elif succeeded(rollout.episode):
                 result.solved.append(rollout)
     result.calls = sum(searched.spent for searched in trees.values())
     return result
 
 
-def unsolved(samples: Sequence[Rollout], replayable: Collection[str]) -> dict[str, list[Rollout]]:
+def unsolved(
+    samples: Sequence[Rollout], replayable: Collection[str], succeeded: Succeeded = OWN_SUCCESS
+) -> dict[str, list[Rollout]]:
     """Rollouts by task, of replayable tasks that none of them solved; both in an order of their own."""
     groups: dict[str, list[Rollout]] = {}
     for rollout in samples:
@@ -365,5 +377,5 @@ def unsolved(samples: Sequence[Rollout], replayable: Collection[str]) -> dict[st
     return {
         item_id: sorted(rollouts, key=lambda rollout: [turn.response for turn in rollout.episode.turns])
         for item_id, rollouts in sorted(groups.items())
-        if not any(rollout.episode.success for rollout in rollouts)
+        if not any(succeeded(rollout.episode) for rollout in rollouts)
     }

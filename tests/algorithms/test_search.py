@@ -328,6 +328,26 @@ def test_only_failed_tasks_of_replayable_worlds_are_searched():
         assert search(samples, never, settings, replayable=WORLD, seed=0).rollouts == []
 
 
+def test_a_success_is_what_its_threshold_says():
+    """A task that reached it is not searched; one that its environment calls solved below it is."""
+    lost, won = walk(wrong_door(0, 1), task=1), walk(*right_doors())
+    lost.episode.reward, won.episode.reward = 0.5, 0.1
+    for rollout in (lost, won):
+        rollout.segments = (Example([9], [1.0]),)
+    asked = []
+
+    class Searching:
+        seed, replayable = 0, WORLD
+
+        def rollouts(self, requests, label, *, resumable):
+            asked.extend(requests)
+            return [replace(won, episode=replace(won.episode, tags=request.tags)) for request in requests]
+
+    config = AgentEvolConfig(search=SearchConfig(calls=30, branches=1), success_threshold={"corridor": 0.3})
+    _, metrics = AgentEvol(config).search(Searching(), 0, [lost, won])
+    assert {str(request.task) for request in asked} == {"corridor_0"} and metrics["search/tasks"] == 1
+
+
 def test_outcomes_must_be_of_the_branches():
     sample = walk(wrong_door(0), *["knock"] * 7)
     with pytest.raises(ValueError, match="branches were rolled out, but got"):
@@ -336,8 +356,9 @@ def test_outcomes_must_be_of_the_branches():
 
 def test_good_turns():
     doors = right_doors()
-    assert judge(walk(doors[0], "knock", doors[1], "knock", wrong_door(2)).episode) == [True, False, True, False, False]
-    assert judge(walk(*doors).episode) == [True] * LENGTH
+    lost = walk(doors[0], "knock", doors[1], "knock", wrong_door(2)).episode
+    assert judge(lost, won=False) == [True, False, True, False, False]
+    assert judge(walk(*doors).episode, won=True) == [True] * LENGTH
 
 
 @pytest.mark.parametrize("wrong", [{"calls": -1}, {"branches": 0}, {"resamples": -1}, {"exploration": -0.1}])

@@ -212,8 +212,8 @@ def _check_needs(config: Config, needs: Needs) -> None:
         )
     if algorithm.policy_gradient is not None and not config.rollout.temperature:
         raise RecipeError(
-            f"algorithm={name} learns from the probabilities of responses, which are none at rollout.temperature=0; set "
-            "rollout.temperature=1"
+            f"algorithm={name} learns from the probabilities of responses, which are none at rollout.temperature=0; "
+            "set rollout.temperature=1"
         )
     if needs.full_context is not None and not config.rollout.one_segment:
         raise RecipeError(
