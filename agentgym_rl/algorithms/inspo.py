@@ -9,8 +9,9 @@ Panels, and whoever gets the weights, read the one with the greatest weight; its
 With one instruction and no proposals this is :mod:`~agentgym_rl.algorithms.grpo`.
 
 Departures: the draw has a floor; an instruction stands before the first observation, and never in place of the
-environment's own. A proposal that shares more than 90% of its words with another instruction is refused, and one in
-whose trial most turns are invalid.
+environment's own; one of the lowest stays until enough groups have read it, and no higher one leaves in its place. A
+proposal that shares more than 90% of its words with another instruction is refused, and one in whose trial most turns
+are invalid.
 """
 
 from __future__ import annotations

@@ -90,10 +90,10 @@ class Population:
         self.means[env] = mean + self.eta * (reward - mean)
 
     def prune(self, env: str, min_uses: int, drop: int) -> None:
-        """Take out the lowest of those with enough uses; one always stays."""
-        instructions = self.of(env)
-        used = sorted((each for each in instructions if each.uses >= min_uses), key=lambda each: each.weight)
-        gone = {each.id for each in used[: min(drop, len(instructions) - 1)]}
+        """Take out the lowest; those without enough uses stay, and always one."""
+        instructions = sorted(self.of(env), key=lambda each: each.weight)
+        lowest = instructions[: min(drop, len(instructions) - 1)]
+        gone = {each.id for each in lowest if each.uses >= min_uses}
         self.known = [each for each in self.known if each.id not in gone]
 
     def join(self, env: str, text: str) -> None:

@@ -165,6 +165,17 @@ def test_the_lowest_leave_and_one_stays():
     assert len(patient.population.known) == len(MEANS), "none has been read so often"
 
 
+def test_an_instruction_that_few_read_sends_none_above_it_away():
+    population = Population(tau=0.1, eta=0.2, floor=0.05)
+    for text, weight, uses in (("Best.", 1.0, 90), ("Fair.", 0.5, 9), ("Bad.", 0.1, 9), ("Harmful.", -1.0, 2)):
+        population.add("maze", text, weight)
+        population.known[-1].uses = uses
+    population.prune("maze", min_uses=8, drop=2)
+    assert [each.text for each in population.known] == ["Best.", "Fair.", "Harmful."]
+    population.prune("maze", min_uses=8, drop=1)
+    assert len(population.known) == 3, "the lowest is not known well enough"
+
+
 def proposing(*written, **keys):
     settings = {"prune_every": 2, "min_uses": 1, "drop": 2, "proposals": len(written), "verify_tasks": 5, **keys}
     config = InspoConfig(instructions={"maze": ["Fair.", "Bad.", "Harmful."]}, **settings, **KEYS)
