@@ -86,12 +86,15 @@ class InspoConfig(GRPOConfig):
     @property
     def evolves(self) -> bool:
         """Whether an environment can have several instructions."""
-        return bool(self.instructions) or self.proposals > 0
+        return self.proposals > 0 or any(len(texts) > 1 for texts in self.instructions.values())
 
     def unused(self, *, off_policy: bool, environments: int) -> Mapping[str, str]:
         keys = dict(super().unused(off_policy=off_policy, environments=environments))
         if not self.proposals:
             keys |= dict.fromkeys(("episodes", "verify_tasks"), "algorithm.proposals=0 asks no writer")
+        elif not min(self.drop, self.population - 1):
+            why = f"algorithm.drop={self.drop} and algorithm.population={self.population} leave no room for a proposal"
+            keys |= dict.fromkeys(("proposals", "episodes", "verify_tasks"), why)
         if not self.evolves:
             rest = ("population", "tau", "eta", "floor", "prune_every", "min_uses", "drop")
             keys |= dict.fromkeys(rest, "each environment has one instruction")
@@ -137,7 +140,7 @@ class Inspo(GRPO):
         return planned
 
     def batches(self, run: Run, number: int) -> Iterator[list[Rollout]]:
-        if not self.config.evolves:
+        if not self.config.evolves:  # the one instruction of an environment is that of all its episodes
             yield from super().batches(run, number)
             return
         met: dict[str, list[Rollout]] = {}

@@ -150,10 +150,10 @@ def test_with_one_instruction_it_is_grpo():
     assert [(repr(rows), how) for rows, how in ours.learned] == [(repr(rows), how) for rows, how in theirs.learned]
 
 
-def test_one_instruction_moves_no_draw():
+def test_one_instruction_is_that_of_all_episodes():
     run = FixedPolicy()
-    algorithm, read = went(InspoConfig(instructions={"maze": ["Good."]}, **KEYS), run, 2)
-    assert set(read) == {"Good."} and run.asked == [True, True]
+    algorithm, _ = went(InspoConfig(instructions={"maze": ["Good."]}, **KEYS), run, 2)
+    assert run.asked == [False, False], "nothing is drawn"
     assert algorithm.prompt("maze") == "Good." and algorithm.prompt("counter") == ""
 
 
@@ -270,6 +270,26 @@ def test_values_out_of_range_are_refused():
     for wrong in ({"tau": 0}, {"eta": 2}, {"floor": -1}, {"population": 0}, {"drop": -1}):
         with pytest.raises(ValueError, match=next(iter(wrong))):
             InspoConfig(**wrong)
+
+
+UNDRAWN = {"population", "tau", "eta", "floor", "prune_every", "min_uses", "drop"}
+UNWRITTEN = {"episodes", "verify_tasks"}
+
+
+@pytest.mark.parametrize(
+    ("keys", "unused"),
+    [
+        ({"instructions": {"maze": ["a", "b"]}}, UNWRITTEN),
+        ({"instructions": {"maze": ["a"], "counter": ["b"]}}, UNDRAWN | UNWRITTEN),
+        ({}, UNDRAWN | UNWRITTEN),
+        ({"proposals": 4}, set()),
+        ({"proposals": 4, "drop": 0}, {"proposals", *UNWRITTEN}),
+        ({"proposals": 4, "population": 1}, {"proposals", *UNWRITTEN}),
+    ],
+)
+def test_keys_without_an_effect(keys, unused):
+    of_grpo = GRPOConfig().unused(off_policy=False, environments=2)
+    assert InspoConfig(**keys).unused(off_policy=False, environments=2).keys() - of_grpo.keys() == unused
 
 
 def test_copies_are_alike():

@@ -332,6 +332,11 @@ def test_values_out_of_range(key: str, value: Any) -> None:
         FrontierConfig(**{key: value})
 
 
+def test_without_novelty_nothing_is_near() -> None:
+    unused = [FrontierConfig(novelty=novelty).unused(environments=1).keys() for novelty in (0.0, 0.3)]
+    assert unused[0] - unused[1] == {"distance"} and not unused[1] - unused[0]
+
+
 @pytest.mark.parametrize("state", [{"shares": {}, "tasks": {}}, {}, {"shares": {"maze": {}}, "tasks": {}}])
 def test_states_of_other_mixtures_are_refused(state: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="the state of mixture=frontier has a population"):

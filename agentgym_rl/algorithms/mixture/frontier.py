@@ -99,7 +99,8 @@ class FrontierConfig(MixtureConfig):
 
     def unused(self, *, environments: int) -> dict[str, str]:
         """One environment has many settings."""
-        return super().unused(environments=2)
+        near = {} if self.novelty else {"distance": "mixture.novelty=0 takes nothing off for settings that are near"}
+        return {**super().unused(environments=2), **near}
 
 
 class Frontier(Mixture[FrontierConfig]):
