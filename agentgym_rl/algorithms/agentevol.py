@@ -162,9 +162,8 @@ class AgentEvol(OnlineAlgorithm[AgentEvolConfig]):
 
     def begin(self, run: Run) -> None:
         self.best = run.validation_success
-        if self.config.keep_best and self.config.gate is Gate.FLIPS:
-            run.validate("agentevol_round0")
-            self.held = run.solved
+        if self.config.keep_best and (self.config.gate is Gate.FLIPS or self.best is None):
+            self.best, self.held = run.validate("agentevol_round0"), run.solved
 
     def unit(self, run: Run, number: int) -> Metrics:
         number_of_round, phase = divmod(number, 1 + self.config.epochs)

@@ -80,7 +80,8 @@ class Stages:
         run, state, config = self.run, self.run.state, self.run.config.run
         if name == Cloning.stage and state.unit == 0 and self.cache is not None and self.cache.recall(run):
             return
-        algorithm = run.algorithm = self._algorithm(name)
+        algorithm, run.stage = self._algorithm(name), name
+        run.algorithm = algorithm
         started = time.monotonic() - state.stage_wall_s
         if state.unit == 0:
             run.begin_stage()
