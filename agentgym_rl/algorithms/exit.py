@@ -132,6 +132,9 @@ class ExIt(PolicyGradient[ExItConfig]):
         metrics = self.base.metrics([replace(rollout, episode=after(rollout.episode)) for rollout in rollouts])
         return {**metrics, **self._of_starts()} if self.config.restarts.share else metrics
 
+    def played(self, episode: Episode) -> Episode:
+        return after(episode)
+
     def _of_starts(self) -> Metrics:
         compared = [outcome for outcome in self._outcomes if len(outcome.episodes) > 1]
         restarted = [outcome for outcome in compared if outcome.start is not None]

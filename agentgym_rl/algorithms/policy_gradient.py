@@ -61,7 +61,11 @@ class PolicyGradient(OnlineAlgorithm[P]):
         """What a step logs of the rollouts that it learned from."""
         metrics = self.metrics(learnt)
         metrics |= self.shaping.metrics([rollout.episode for rollout in learnt], response_tokens)
-        return metrics | diagnostics([[rollout.episode for rollout in group] for group in groups(learnt)])
+        return metrics | diagnostics([[self.played(rollout.episode) for rollout in group] for group in groups(learnt)])
+
+    def played(self, episode: Episode) -> Episode:
+        """An episode without the turns that are not its own."""
+        return episode
 
     def batches(self, run: Run, number: int) -> Iterator[list[Rollout]]:
         """What the updates of a step learn from."""

@@ -502,6 +502,19 @@ def test_starts_are_where_groups_have_a_gradient():
     )
 
 
+def test_diagnostics_are_of_what_is_learned():
+    """The turns before a start are the same in all of its episodes."""
+    fresh = episodes_of(0.0, 1.0)
+    group = episodes_of(0.0, 1.0, start=keys(fresh[0])[2], calls=2)
+    for episode in group:
+        for turn, length in zip(episode.turns, (9, 9, 1, 1), strict=True):
+            turn.tokens, turn.invalid = (0, length), length == 9
+    rollouts = [Rollout(episode=episode, group="a") for episode in group]
+    metrics = exit_with(share=1.0).metrics_of(rollouts, 100)
+    assert (metrics["diagnostics/invalid_turns"], metrics["diagnostics/response_tokens"]) == (0.0, 1.0)
+    assert metrics["diagnostics/gradient_share"] == 1.0
+
+
 def test_groups_that_the_filter_leaves_out_have_scores_too():
     start = start_at(LENGTH - 1, score=0.2)
     algorithm = with_starts(exit_with(share=0.25), start)
