@@ -117,8 +117,6 @@ class GuidedConfig(GRPOConfig):
         }
         if not self.guided.mixes:
             return reasons
-        if self.moves and self.guided.share == 1:
-            reasons["loss.clip_high"] = "algorithm.guided.share=1 gives all rows algorithm.guided.clip_high"
         why = "algorithm.guided learns from the present weights' own tokens"
         reasons |= within("correction", {each.name: why for each in fields(self.correction)})
         return {**reasons, "groups.refills": "algorithm.guided rolls out no other tasks in place of those left out"}
