@@ -647,8 +647,9 @@ def test_a_round_that_lowers_validation_success_is_undone(run):
 @pytest.mark.parametrize("gate", ["mean", "flips"])
 def test_the_first_round_is_undone_where_no_stage_came_before(run, gate):
     trainer = run(
-        *EVOLVE, "cloning.epochs=0", "algorithm.keep_best=true", f"algorithm.gate={gate}", "run.evaluate_untrained=false",
-        "envs.counter.panels.test.role=validation", val_success=[0.75, 0.5, 0.75, 0.75],
+        *EVOLVE, "cloning.epochs=0", "algorithm.keep_best=true", f"algorithm.gate={gate}",
+        "run.evaluate_untrained=false", "envs.counter.panels.test.role=validation",
+        val_success=[0.75, 0.5, 0.75, 0.75],
     )  # fmt: skip
     rows = [row for row in read(trainer.folder.path) if "agentevol/validation" in row]
     assert [row["agentevol/undone"] for row in rows] == [1.0, 0.0]
