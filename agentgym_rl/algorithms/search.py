@@ -300,24 +300,18 @@ class Searched:
     """Branches that failed outside the agent."""
     solved: list[Rollout] = field(default_factory=list)
     """The successes: whole episodes, prefix included."""
-    rollouts: list[Rollout] = field(default_factory=list)
-    """Those of all branches."""
-    dropped: list[Rollout] = field(default_factory=list)
+    kept: list[Rollout] = field(default_factory=list)
+    """Those of all branches but the dropped ones."""
+    dropped: int = 0
     """Branches whose replay diverged; nothing may learn from them."""
-
-    @property
-    def kept(self) -> list[Rollout]:
-        """The other branches."""
-        dropped = {*map(id, self.dropped)}
-        return [rollout for rollout in self.rollouts if id(rollout) not in dropped]
 
     def metrics(self) -> Metrics:
         return {
             "search/tasks": self.tasks,
             "search/solved": len({rollout.episode.item_id for rollout in self.solved}),
             "search/calls": self.calls,
-            "search/branches": len(self.rollouts),
-            "search/dropped": len(self.dropped),
+            "search/branches": len(self.kept) + self.dropped,
+            "search/dropped": self.dropped,
             "search/failed": self.failed,
         }
 
@@ -355,11 +349,12 @@ def search(
             raise ValueError(f"{len(branches)} branches were rolled out, but got {sorted(map(str, outcomes))}")
         for branch in branches:
             rollout = outcomes[branch.number]
-            result.rollouts.append(rollout)
             result.failed += not rollout.episode.ending.counts
             if not trees[branch.item_id].learn(branch, rollout):
-                result.dropped.append(rollout)
-            elif succeeded(rollout.episode):
+                result.dropped += 1
+                continue
+            result.kept.append(rollout)
+            if succeeded(rollout.episode):
                 result.solved.append(rollout)
     result.calls = sum(searched.spent for searched in trees.values())
     return result

@@ -136,7 +136,7 @@ def test_no_task_takes_more_calls_than_it_may(calls, branches, resamples, seed):
         assert used <= calls
         assert used == calls or item_id in solved
     assert {rollout.episode.item_id for rollout in result.solved} == solved
-    assert len(result.rollouts) == sum(len(proposed) for proposed, _ in log)
+    assert len(result.kept) == sum(len(proposed) for proposed, _ in log)
 
 
 def test_the_outcome_does_not_depend_on_the_order_of_episodes():
@@ -250,14 +250,17 @@ def test_a_replay_that_goes_another_way_is_dropped_and_not_tried_again():
     samples = clumsy("n", tasks=4)
     result = search(samples, player(0, Drifting, log), SearchConfig(calls=40), replayable=WORLD, seed=0)
     replayed = [branch for proposed, _ in log for branch in proposed if branch.node.turns]
-    assert len(result.dropped) == len(replayed) > 0
+    assert result.dropped == len(replayed) > 0
+    played = [pair for proposed, outcomes in log for pair in zip(proposed, outcomes, strict=True)]
+    assert result.kept == [rollout for branch, rollout in played if not branch.node.turns]
     rounds = [[branch.node for branch in proposed if branch.node.turns] for proposed, _ in log]
     seen = set()
     for nodes in rounds:
         assert not seen.intersection(nodes), "no round after the one that failed"
         seen.update(nodes)
     assert all(rollout.episode.prefix_turns == 0 for rollout in result.solved)
-    assert result.metrics()["search/dropped"] == len(result.dropped)
+    metrics = result.metrics()
+    assert (metrics["search/dropped"], metrics["search/branches"]) == (len(replayed), len(played))
 
 
 def test_a_replay_is_known_by_its_messages_and_its_tokens():
@@ -310,7 +313,7 @@ def test_infrastructure_that_fails_is_charged_and_ends():
             raise EnvUnavailable("gone")
 
     result = search(clumsy("f", tasks=2), player(0, Dead), SearchConfig(calls=30), replayable=WORLD, seed=0)
-    assert (result.failed, result.solved, result.dropped) == (len(result.rollouts), [], [])
+    assert (result.failed, result.solved, result.dropped) == (len(result.kept), [], 0)
     assert result.calls == 30 * result.tasks
 
 
@@ -325,7 +328,7 @@ def test_only_failed_tasks_of_replayable_worlds_are_searched():
         raise AssertionError("nothing to play")
 
     for samples, settings in (([solved, failed, error], SearchConfig(calls=9)), ([other], SearchConfig())):
-        assert search(samples, never, settings, replayable=WORLD, seed=0).rollouts == []
+        assert search(samples, never, settings, replayable=WORLD, seed=0).kept == []
 
 
 def test_a_success_is_what_its_threshold_says():
@@ -381,8 +384,8 @@ def test_a_dropped_success_solves_nothing():
         replayable=WORLD,
         seed=0,
     )
-    assert len(result.dropped) == len(result.rollouts) > 0
-    assert result.solved == []
+    assert result.dropped > 0
+    assert result.solved == result.kept == []
 
 
 class Stopped(Exception):
@@ -459,7 +462,7 @@ def test_branches_of_an_interrupted_search_can_be_samples_of_the_next():
     earlier = [rollout for _, outcomes in log for rollout in outcomes if not rollout.episode.success]
     log = []
     result = search([*earlier, *samples], player(1, log=log), SearchConfig(calls=30), replayable=WORLD, seed=1)
-    assert result.rollouts and result.dropped == []
+    assert result.kept and result.dropped == 0
     assert all(rollout.episode.max_turns <= 8 for _, outcomes in log for rollout in outcomes)
     alone = search(earlier, player(1), SearchConfig(calls=30), replayable=WORLD, seed=1)
-    assert alone.rollouts
+    assert alone.kept
