@@ -29,7 +29,7 @@ from agentgym_rl.algorithms.config import OnlineConfig, operational, within
 from agentgym_rl.algorithms.hindsight import Hindsight, HindsightConfig
 from agentgym_rl.algorithms.losses.cross_entropy import CROSS_ENTROPY
 from agentgym_rl.algorithms.optimizer import SupervisedOptimizerConfig
-from agentgym_rl.algorithms.rows import Row, Span, imitation, unlearned
+from agentgym_rl.algorithms.rows import Row, Span, imitation
 from agentgym_rl.algorithms.search import Branch, SearchConfig, search
 from agentgym_rl.data.episode import Episode, shallow
 from agentgym_rl.rollout.supervised import Example
@@ -256,11 +256,7 @@ class AgentEvol(OnlineAlgorithm[AgentEvolConfig]):
     def _success(self, rollout: Rollout, number: int, reward: float) -> Success:
         episode, segments = rollout.episode, tuple(rollout.segments)
         responses = tuple(turn.response for turn in episode.turns)
-        learned = self.config.learn_invalid
-        context = tuple(
-            () if learned else unlearned(episode, place, part, learn_invalid=False)
-            for place, part in enumerate(segments)
-        )
+        context = rollout.unlearned(learn_invalid=self.config.learn_invalid)
         return Success(episode.env, episode.item_id, number, reward, responses, segments, context)
 
     def keeps(self, episode: Episode) -> bool:

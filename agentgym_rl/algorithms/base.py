@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Generic, Literal, Protocol, TypeVar
 from agentgym_rl.algorithms.config import AlgorithmConfig, OnlineConfig
 from agentgym_rl.algorithms.losses.base import Loss
 from agentgym_rl.algorithms.model import POLICY, Critic, Model, check
-from agentgym_rl.algorithms.rows import Row, Stream, imitation, unlearned
+from agentgym_rl.algorithms.rows import Row, Span, Stream, imitation, unlearned
 from agentgym_rl.data.episode import Episode
 from agentgym_rl.envs import Task, TextEnv
 from agentgym_rl.envs.core import Message
@@ -129,12 +129,18 @@ class Rollout:
         Args:
             learn_invalid: also learn responses whose action was refused.
         """
+        contexts = self.unlearned(learn_invalid=learn_invalid)
         return [
-            imitation(
-                segment, weight, observations, unlearned(self.episode, number, segment, learn_invalid=learn_invalid)
-            )
-            for number, segment in enumerate(self.segments)
+            imitation(segment, weight, observations, context)
+            for segment, context in zip(self.segments, contexts, strict=True)
         ]
+
+    def unlearned(self, *, learn_invalid: bool) -> tuple[tuple[Span, ...], ...]:
+        """For each of its segments, what :func:`agentgym_rl.algorithms.rows.unlearned` gives."""
+        return tuple(
+            unlearned(self.episode, number, segment, learn_invalid=learn_invalid)
+            for number, segment in enumerate(self.segments)
+        )
 
 
 def groups(rollouts: Sequence[Rollout]) -> list[list[Rollout]]:

@@ -146,8 +146,12 @@ def test_responses_without_a_loss_are_context_though_observations_are_learned(le
     shown.turns[0].tokens, shown.turns[1].tokens = (0, 2), (3, 5)
     first, second = learned
     segment = Example([9, 9, 1, 2, 3, 4, 5], [0.0, 0.0, first, first, 0.0, second, second], 2)
-    (row,) = Rollout(episode=shown, segments=(segment,)).imitation(observations=0.5)
+    rollout = Rollout(episode=shown, segments=(segment,))
+    (row,) = rollout.imitation(observations=0.5)
     assert list(row.streams["cross_entropy"]) == [0.0, 0.5, first, first, 0.5, second, second]
+    evolving = AgentEvol(AgentEvolConfig())
+    evolving.keep(1, [rollout])
+    assert evolving.rows(0.5) == [row], "such as an empty response of a relabelled episode"
 
 
 @pytest.mark.parametrize(("gate", "undone"), [({}, False), ({"gate": Gate.FLIPS}, True)])

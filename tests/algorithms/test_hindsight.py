@@ -11,7 +11,7 @@ from sweep import swept
 from agentgym_rl.algorithms.agentevol import AgentEvol, AgentEvolConfig
 from agentgym_rl.algorithms.base import Request, Rollout
 from agentgym_rl.algorithms.hindsight import HeldOut, Hindsight, HindsightConfig
-from agentgym_rl.data.episode import Ending
+from agentgym_rl.data.episode import Ending, Turn
 from agentgym_rl.envs import Task, make
 from agentgym_rl.rollout.conversation import ContextTooSmall, Scripted
 from agentgym_rl.rollout.loop import run_attempt
@@ -38,7 +38,7 @@ class Scripts:
         if len(messages) > self.longest:
             raise ContextTooSmall
         texts = [message["content"] for message in messages if message["role"] == "assistant"]
-        turns = [SimpleNamespace(response=text) for text in texts]
+        turns = [Turn(response=text, action=text, observation="", reward=0.0, invalid=False) for text in texts]
         episode = SimpleNamespace(env=task.env, item_id=str(task), turns=turns, messages=messages)
         return Rollout(episode=episode, segments=[Example([len(messages)], [1.0])])
 
