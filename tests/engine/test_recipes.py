@@ -29,6 +29,7 @@ from agentgym_rl.engine.verl.mapping import ESTIMATOR, verl_config
 from agentgym_rl.engine.verl.network import largest_tensor, skeleton
 
 EXPERIMENTS = recipes.options("experiment")
+PARALLEL = "verl.actor_rollout_ref.actor.fsdp_config.ulysses_sequence_parallel_size"
 
 
 @pytest.fixture(scope="session")
@@ -516,12 +517,22 @@ def test_sizes_of_a_pretrained_model_on_a_cpu_reach_verl(model):
         (["cloning.mini_batch_trajectories=6", "engine.workers=4"], r"mini_batch_trajectories = 6 .*4 workers"),
         (["algorithm=agentevol", "algorithm.mini_batch_trajectories=6", "engine.workers=2", "engine.nodes=2"],
          r"mini_batch_trajectories = 6 .*4"),
+        (["cloning.mini_batch_trajectories=6", "engine.workers=8", f"{PARALLEL}=2"],
+         r"mini_batch_trajectories = 6 .*4 groups of 2 workers"),
+        (["engine.workers=4", f"{PARALLEL}=3"], r"size=3 does not divide engine\.workers x engine\.nodes = 4"),
+        (["engine.workers=4", f"{PARALLEL}=8"], r"size=8 does not divide engine\.workers x engine\.nodes = 4"),
+        (["engine.workers=4", f"{PARALLEL}=0"], r"size=0 does not divide engine\.workers x engine\.nodes = 4"),
         (["engine.tensor_parallel=3", "engine.workers=4"], r"engine\.tensor_parallel=3 .*4"),
     ],
 )  # fmt: skip
 def test_batches_that_workers_cannot_share(overrides, says):
     with pytest.raises(RecipeError, match=says):
         preflight.check_config(Resolved(load(["experiment=smoke", *overrides])))
+
+
+def test_workers_that_split_sequences_share_a_batch_as_one():
+    sizes = ["cloning.mini_batch_trajectories=6", "engine.workers=4", f"{PARALLEL}=2"]
+    preflight.check_config(Resolved(load(["experiment=smoke", *sizes])))
 
 
 def fits_gpus(name, config, model):

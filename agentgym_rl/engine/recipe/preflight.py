@@ -257,15 +257,21 @@ def _check_needs(config: Config, needs: Needs) -> None:
 
 
 def _check_batches(config: Config, needs: Needs) -> None:
-    """Each worker takes an equal part of an update; verl finds out only in the worker."""
-    policy, engine = config.algorithm.policy_gradient, config.engine
+    """Workers take equal parts of an update, those that split sequences one together; verl finds out in the worker."""
+    policy, engine, parallel = config.algorithm.policy_gradient, config.engine, _sequence_parallel(config)
     workers = engine.workers * engine.nodes
+    if parallel < 1 or workers % parallel:
+        raise RecipeError(
+            f"verl.{SEQUENCE_PARALLEL}={parallel} does not divide engine.workers x engine.nodes = {workers}"
+        )
+    shares = workers // parallel
     updates = dict(needs.equal_updates)
     if config.cloning.epochs or config.run.control:
         updates["cloning.mini_batch_trajectories"] = config.cloning.mini_batch_trajectories
     for key, size in updates.items():
-        if size < 1 or size % workers:
-            raise RecipeError(f"{key} = {size} cannot be shared equally by {workers} workers")
+        if size < 1 or size % shares:
+            by = f"{workers} workers" if parallel == 1 else f"{shares} groups of {parallel} workers"
+            raise RecipeError(f"{key} = {size} cannot be shared equally by {by}")
     if engine.mode is Mode.SEPARATE_ASYNC and policy is not None and policy.tasks_per_step % policy.mini_batch_tasks:
         raise RecipeError(
             "engine.mode=separate_async learns in mini-batches as tasks come in: algorithm.mini_batch_tasks="
