@@ -30,6 +30,7 @@ from agentgym_rl.engine.verl.network import largest_tensor, skeleton
 
 EXPERIMENTS = recipes.options("experiment")
 PARALLEL = "verl.actor_rollout_ref.actor.fsdp_config.ulysses_sequence_parallel_size"
+OF_CRITIC = "verl.critic.fsdp.ulysses_sequence_parallel_size"
 
 
 @pytest.fixture(scope="session")
@@ -533,6 +534,17 @@ def test_batches_that_workers_cannot_share(overrides, says):
 def test_workers_that_split_sequences_share_a_batch_as_one():
     sizes = ["cloning.mini_batch_trajectories=6", "engine.workers=4", f"{PARALLEL}=2"]
     preflight.check_config(Resolved(load(["experiment=smoke", *sizes])))
+
+
+@pytest.mark.parametrize(("policy", "critic"), [(2, 1), (1, 2), (2, 4)])
+def test_a_critic_splits_sequences_as_the_policy_does(policy, critic):
+    """Else its updates would have other rows than those that the policy's weights are computed for."""
+    smoke = ["experiment=smoke", "engine.workers=4"]
+    given = [f"{key}={size}" for key, size in ((PARALLEL, policy), (OF_CRITIC, critic)) if size > 1]  # verl's own is 1
+    with pytest.raises(RecipeError, match=re.escape(f"{OF_CRITIC}={critic} must equal {PARALLEL}={policy}")):
+        preflight.check_config(Resolved(load([*smoke, "algorithm=ppo", *given])))
+    preflight.check_config(Resolved(load([*smoke, "algorithm=ppo", f"{PARALLEL}={policy}", f"{OF_CRITIC}={policy}"])))
+    preflight.check_config(Resolved(load([*smoke, f"{PARALLEL}={policy}"])))  # has no critic
 
 
 def fits_gpus(name, config, model):

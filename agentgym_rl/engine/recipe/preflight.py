@@ -141,12 +141,16 @@ SEQUENCE_PARALLEL = "actor_rollout_ref.actor.fsdp_config.ulysses_sequence_parall
 """verl's key of how many GPUs share a sequence."""
 
 
+CRITIC_PARALLEL = "critic.fsdp.ulysses_sequence_parallel_size"
+"""The critic's."""
+
+
 ROPE = ("actor_rollout_ref.model.override_config.rope_", "critic.model.override_config.rope_")
 """verl's keys of position embeddings in training workers alone."""
 
 
-def _sequence_parallel(config: Config) -> int:
-    return int(dict(flat(config.verl)).get(SEQUENCE_PARALLEL, 1))
+def _sequence_parallel(config: Config, key: str = SEQUENCE_PARALLEL) -> int:
+    return int(dict(flat(config.verl)).get(key, 1))
 
 
 def check_micro_batch(config: Config) -> None:
@@ -263,6 +267,12 @@ def _check_batches(config: Config, needs: Needs) -> None:
     if parallel < 1 or workers % parallel:
         raise RecipeError(
             f"verl.{SEQUENCE_PARALLEL}={parallel} does not divide engine.workers x engine.nodes = {workers}"
+        )
+    critic = _sequence_parallel(config, CRITIC_PARALLEL)
+    if needs.critic is not None and critic != parallel:
+        raise RecipeError(
+            f"verl.{CRITIC_PARALLEL}={critic} must equal verl.{SEQUENCE_PARALLEL}={parallel}: "
+            "the rows of an update are dealt to the critic's workers as to the policy's"
         )
     shares = workers // parallel
     updates = dict(needs.equal_updates)
