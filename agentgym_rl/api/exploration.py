@@ -13,7 +13,7 @@ from agentgym_rl.api import evaluation
 from agentgym_rl.api.policies import rules_of
 from agentgym_rl.api.request import Writing
 from agentgym_rl.api.writing import check_models, closing_all, distinct, open_models
-from agentgym_rl.data.files import alone, check_file
+from agentgym_rl.data.files import check_file
 from agentgym_rl.engine.run.local_model import folder_of
 from agentgym_rl.envs import registry
 from agentgym_rl.envs.core import EnvError, Task, UnknownEnv
@@ -70,12 +70,11 @@ class Prepared:
         """Explore, or what is missing of it; see :meth:`agentgym_rl.eval.practice.explore.Explorer.run`.
 
         Raises:
-            ValueError: another process is at it, or the file is there already.
+            ValueError: the file is there already.
         """
         if self.out.exists() and not beside(self.out).exists():
             raise ValueError(f"{self.out} exists; choose another out=, or delete it")
-        with alone(self.out.parent, self.out.name):
-            return asyncio.run(closing_all(self.models, self.explorer.run()))
+        return asyncio.run(closing_all(self.models, self.explorer.run()))
 
 
 def prepare(env: str, request: ExploreRequest, fetch: Callable[[str], str] = pretrained.local) -> Prepared:

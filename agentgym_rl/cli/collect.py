@@ -13,7 +13,6 @@ from agentgym_rl.api.policies import check_samples, closing, open_policy
 from agentgym_rl.cli import common
 from agentgym_rl.cli.policy import Backend, PolicyOption, rules_for
 from agentgym_rl.data.episode import Ending
-from agentgym_rl.data.files import alone
 from agentgym_rl.envs.actions import ActionFormat
 
 if TYPE_CHECKING:
@@ -86,11 +85,7 @@ def command(
     usage = chosen.usage
     detail = (lambda: f", {_spent(usage, price)}") if usage else str
     try:
-        with (
-            common.resumable(out),
-            alone(out.parent, out.name),
-            common.progress_bar(f"{env} {split}", detail) as progress,
-        ):
+        with common.resumable(out), common.progress_bar(f"{env} {split}", detail) as progress:
             work = collect(
                 env, split, out, chosen, rules.of_env(env), n=n, seed=seed, difficulty=difficulty or None, keep=keep,
                 options=options, progress=progress, samples=samples, per_task=per_task,

@@ -7,7 +7,6 @@ from typing import Annotated
 import typer
 
 from agentgym_rl.cli import common
-from agentgym_rl.data.files import alone
 
 
 def command(
@@ -34,7 +33,7 @@ def command(
     if "style" in options:
         raise ValueError("--option style has no effect; write --style")
     chat = ChatModel(model, temperature=temperature)
-    with common.resumable(out), alone(out.parent, out.name), common.progress_bar(f"{env} {split}") as progress:
+    with common.resumable(out), common.progress_bar(f"{env} {split}") as progress:
         summary = asyncio.run(
             expand(
                 env, split, out, chat, n=n, variants=variants, seed=seed, style=style, difficulty=difficulty or None,

@@ -95,8 +95,8 @@ async def collect(
         episodes: a ``.parquet`` file for every episode, kept or not (:mod:`agentgym_rl.data.episode_store`).
 
     Raises:
-        ValueError: an argument is out of range, the rules do not suit the environment, or the journal beside ``out``
-            belongs to other settings.
+        ValueError: an argument is out of range, the rules do not suit the environment, another process writes ``out``,
+            or the journal beside it belongs to other settings.
         NothingKept: there is no trajectory to write; the message says how the episodes ended. The journal stays, so
             that the same call with ``keep="all"`` need not run them again.
         EnvUnavailable: too few episodes count (``min_counted``), or ``PATIENCE`` in a row failed; what has finished
@@ -144,23 +144,25 @@ async def collect(
                 patience=PATIENCE,
                 progress=progress,
             )
+            stored = [entry.episode for entry in entries if entry.episode is not None]
+            failed = failures(entries, min_counted, journal)
+            ran = [episode for episode in stored if episode.messages]  # the oracle has no way for others that count
+            if episodes is not None:
+                for job, entry in zip(jobs, entries, strict=True):
+                    if entry.episode is not None:
+                        entry.episode.seed = seed
+                        entry.episode.tags = {"split": split, "policy": policy.name, "sample": job.sample}
+                episode_store.write(episodes, [*ran, *failed])
+            chosen = convert.keep(
+                convert.learnable(map(_record, ran)), successes=keep is Keep.success, per_task=per_task
+            )
+            if not chosen:
+                raise NothingKept(_why(out, stored, keep))
+            convert.agenttraj_file(out, chosen)
+            journal.delete()
     finally:
         await close(session)
         await host.close()
-    stored = [entry.episode for entry in entries if entry.episode is not None]
-    failed = failures(entries, min_counted, journal)
-    ran = [episode for episode in stored if episode.messages]  # the oracle has no way for others that count
-    if episodes is not None:
-        for job, entry in zip(jobs, entries, strict=True):
-            if entry.episode is not None:
-                entry.episode.seed = seed
-                entry.episode.tags = {"split": split, "policy": policy.name, "sample": job.sample}
-        episode_store.write(episodes, [*ran, *failed])
-    chosen = convert.keep(convert.learnable(map(_record, ran)), successes=keep is Keep.success, per_task=per_task)
-    if not chosen:
-        raise NothingKept(_why(out, stored, keep))
-    convert.agenttraj_file(out, chosen)
-    journal.delete()
     turns = [sum(loss is True for loss in record.trajectory.loss) for record in chosen]
     return Summary(
         attempted=len(jobs),

@@ -77,7 +77,8 @@ async def expand(
         min_counted: share of the tasks that must count; others failed in the environment or the model's server.
 
     Raises:
-        ValueError: an argument is out of range, or the journal beside ``out`` belongs to other settings.
+        ValueError: an argument is out of range, another process writes ``out``, or the journal beside it belongs to
+            other settings.
         NothingKept: no rewording is kept; the message says why.
         EnvUnavailable: too few tasks count (``min_counted``), or ``PATIENCE`` in a row failed; what has finished stays
             in the journal, and the same call runs the others again.

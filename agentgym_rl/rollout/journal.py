@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from agentgym_rl.data.episode import Episode, shallow
-from agentgym_rl.data.files import append_jsonl, check_file, read_jsonl
+from agentgym_rl.data.files import alone, append_jsonl, read_jsonl
 from agentgym_rl.rollout.supervised import Example
 
 FORMAT = 2
@@ -81,14 +82,15 @@ class Journal:
             append_jsonl(self._file, head)
 
     @classmethod
-    def beside(cls, out: Path, settings: Mapping[str, Any]) -> Journal:
-        """The journal of a file that appears when all work is done: ``<out>.partial.jsonl``.
+    @contextmanager
+    def beside(cls, out: Path, settings: Mapping[str, Any]) -> Iterator[Journal]:
+        """The journal of a file that appears when all work is done: ``<out>.partial.jsonl``. Write the file inside.
 
         Raises:
-            ValueError: ``out`` is a folder; see also :class:`Journal`.
+            ValueError: another process, or call, writes ``out``; see also :class:`Journal`.
         """
-        check_file(out)
-        return cls(beside(out), settings)
+        with alone(out.parent, out.name), cls(beside(out), settings) as journal:
+            yield journal
 
     def add(self, key: str, entry: Entry) -> None:
         """Keep one more."""

@@ -2,12 +2,13 @@
 
 import asyncio
 import json
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import fields
 
 import pytest
 import toy
 
-from agentgym_rl.data import agenttraj, episode_store
+from agentgym_rl.data import agenttraj, convert, episode_store
 from agentgym_rl.data.episode import Ending
 from agentgym_rl.envs import Task, make
 from agentgym_rl.envs.actions import Action, ActionFormat, parse_react
@@ -43,7 +44,7 @@ def test_oracle_trajectories_in_agentgym_style(tmp_path):
     assert first.loss == (None, False, None, True, None, True)
     reply = first.messages[3]["content"]
     assert reply.startswith("Thought:\n") and reply.endswith("\n\nAction:\nsay 1")
-    assert [p.name for p in out.parent.iterdir()] == [out.name]
+    assert sorted(p.name for p in out.parent.iterdir()) == [f".{out.name}.lock", out.name]
 
 
 def test_oracle_trajectories_in_compact_style(tmp_path):
@@ -173,6 +174,27 @@ def test_an_interrupted_collection_goes_on_to_the_same_file(tmp_path, monkeypatc
     assert played == list(range(40, 50))
     assert out.read_bytes() == (tmp_path / "whole.json").read_bytes()
     assert not journal.exists()
+
+
+def test_two_calls_cannot_write_one_file(tmp_path, monkeypatch):
+    """Both would play every episode; nor can a second begin while the first writes what it kept."""
+    out, write, refused = tmp_path / "a.json", convert.agenttraj_file, []
+
+    def second(*_):
+        with pytest.raises(ValueError, match=r"another process writes .*a\.json; wait for it"):
+            pool.submit(run, out).result()
+        refused.append(True)
+
+    def writing(*arguments):
+        second()
+        write(*arguments)
+
+    monkeypatch.setattr(convert, "agenttraj_file", writing)
+    with ThreadPoolExecutor(1) as pool:
+        assert run(out, n=2, progress=second).kept == 2
+    assert len(refused) >= 3
+    monkeypatch.setattr(convert, "agenttraj_file", write)
+    assert run(out).kept == 10
 
 
 def test_a_journal_of_other_settings_is_refused(tmp_path, monkeypatch):

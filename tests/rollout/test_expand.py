@@ -1,6 +1,7 @@
 """Instructions in other words, kept only where they hold."""
 
 import asyncio
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from chat_server import ChatServer
@@ -52,7 +53,7 @@ def test_what_does_not_hold_is_not_kept(tmp_path):
 def test_an_expansion_without_a_rewording_is_an_error_and_no_file(tmp_path):
     with pytest.raises(NothingKept, match=r"a\.json is not written, no rewording of 2 tasks is kept: 2 not reworded"):
         run(tmp_path / "a.json", [lambda line: line] * 2, n=2)
-    assert not [*tmp_path.iterdir()]
+    assert [path.name for path in tmp_path.iterdir()] == [".a.json.lock"]
 
 
 def test_an_expansion_goes_on_where_it_stopped(tmp_path):
@@ -71,6 +72,19 @@ def test_an_expansion_goes_on_where_it_stopped(tmp_path):
     assert asyncio.run(server.during(work)) == uninterrupted
     assert out.read_bytes() == (tmp_path / "whole.json").read_bytes()
     assert len(server.requests) == 4 + 2
+
+
+def test_two_calls_cannot_write_one_file(tmp_path):
+    refused = []
+
+    def second(*_):
+        with pytest.raises(ValueError, match=r"another process writes .*a\.json; wait for it"):
+            pool.submit(run, tmp_path / "a.json", [kindly] * 2, n=2).result()
+        refused.append(True)
+
+    with ThreadPoolExecutor(1) as pool:
+        summary, _ = run(tmp_path / "a.json", [kindly] * 2, n=2, progress=second)
+    assert summary.kept == 2 and refused
 
 
 @pytest.mark.parametrize("min_counted", [1.0, 0.75, 0.0])

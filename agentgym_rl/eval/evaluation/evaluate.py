@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from agentgym_rl.data import episode_store, panels
-from agentgym_rl.data.files import alone
+from agentgym_rl.data.files import alone, check_file
 from agentgym_rl.envs.hosts import EnvHost, LocalHost
 from agentgym_rl.eval import intervals
 from agentgym_rl.eval.evaluation import result
 from agentgym_rl.eval.evaluation.plan import Plan
 from agentgym_rl.eval.evaluation.result import Result
-from agentgym_rl.rollout.journal import Entry, Journal
+from agentgym_rl.rollout.journal import Entry, Journal, beside
 from agentgym_rl.rollout.loop import check_rules
 from agentgym_rl.rollout.policies import Policy, Price
 from agentgym_rl.rollout.runner import PATIENCE, Progress, episodes_of, run_jobs
@@ -61,7 +61,8 @@ async def evaluate(
         await host.check(env, options)
         check_rules(host.open(env, options), plan.rules.of_env(env))
     place = folder / result.NAME
-    with alone(folder), Journal.beside(place, plan.to_dict()) as journal:
+    check_file(place)
+    with alone(folder), Journal(beside(place), plan.to_dict()) as journal:
         begun -= _take_over(journal, policy, folder, earlier)
         so_far = partial(_so_far, policy, begun)
         try:

@@ -88,7 +88,8 @@ class Explorer:
 
         Raises:
             NothingFound: there is no task to write; the journal stays.
-            ValueError: a model refused, ``max_cost`` is spent, or the journal beside the file has other settings.
+            ValueError: a model refused, ``max_cost`` is spent, another process writes the file, or the journal beside
+                it has other settings.
             EnvError: too few episodes count, or a model does not answer any more.
         """
         exploration, spending = self.exploration, Spending((self.policy, self.writer))
@@ -107,11 +108,11 @@ class Explorer:
             finally:
                 spending.keep(self._journal)
                 await self._host.close()
-        if not self._found.lines:
-            raise NothingFound(self._why)
-        del self._found.lines[exploration.tasks :]
-        write_jsonl(self.out, self._found.lines)
-        self._journal.delete()
+            if not self._found.lines:
+                raise NothingFound(self._why)
+            del self._found.lines[exploration.tasks :]
+            write_jsonl(self.out, self._found.lines)
+            self._journal.delete()
         return self._found
 
     @property
