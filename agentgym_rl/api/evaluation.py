@@ -293,7 +293,8 @@ def rules_for(request: Request, folder: str | None, policy: Policy | None = None
     if not local:
         rules = rules.but(thinking=Thinking.keep)
     harness = isinstance(request, EvalRequest) and request.harness is not None
-    if (harness or not local) and rules.settings.context is not Context.recent:
+    own_context = policy is not None and policy.own_context
+    if (harness or own_context or not local) and rules.settings.context is not Context.recent:
         rules = rules.but(context=Context.full)
     return changed(rules, request)
 

@@ -13,6 +13,8 @@ from agentgym_rl.envs.actions import ActionFormat
 from agentgym_rl.envs.core import UnknownEnv
 from agentgym_rl.eval.evaluation.rules import Rules, read_config
 from agentgym_rl.eval.evaluation.suite import read, run_of
+from agentgym_rl.rollout.harness.policy import HarnessPolicy
+from agentgym_rl.rollout.harness.settings import Harness
 from agentgym_rl.rollout.policies.scripted import Function
 from agentgym_rl.rollout.settings import RolloutSettings
 
@@ -142,6 +144,8 @@ def test_what_nobody_hides_from_a_model_is_not_said_to_be_hidden(run):
     assert hidden(request, None) == hidden(request, None, Function(len)) == hidden(program, None) == ("full", "keep")
     assert hidden(request, str(run)) == hidden(request, None, local) == ("window", "strip")
     assert hidden(program, str(run)) == hidden(program, None, local) == ("full", "strip")
+    harness = HarnessPolicy(Harness(command=["true"]), local)
+    assert hidden(request, None, harness) == ("full", "strip")
 
 
 def test_rules_are_departed_from_and_written(run, tmp_path):

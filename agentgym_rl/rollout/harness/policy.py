@@ -29,6 +29,8 @@ class HarnessPolicy(Policy):
         ValueError: the model is a policy that reads no messages.
     """
 
+    own_context = True
+
     def __init__(self, harness: Harness, model: Policy, seed: int = 0) -> None:
         self.harness, self.model, self.seed = harness, model, seed
         self.name = f"{harness.function or shlex.join(harness.command)} with {model.name}"

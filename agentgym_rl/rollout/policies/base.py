@@ -56,6 +56,8 @@ class Policy(ABC):
     """What generates a local model's tokens: vllm or transformers."""
     temperature: float | None = None
     """At which a language model samples; None for a policy without one."""
+    own_context: bool = False
+    """It holds the conversation itself: ``context`` of the rules hides no turn from its model."""
     prompts: Mapping[str, str] = MappingProxyType({})
     """What its model reads before the first observation, by environment; one without a model reads nothing."""
 
