@@ -681,6 +681,23 @@ def test_validation_panels_are_played_each_round_and_test_panels_at_the_end(run)
     assert followed == [5, 8, 8], "the curve of the stage has a point for each round"
 
 
+def test_an_evaluation_counts_once_and_not_as_training(run, monkeypatch):
+    """Exploring takes a second here, an evaluation a hundred; learning takes none."""
+    clock, plain = [0], ScriptedTrainer.rollouts
+
+    def slow(trainer, rows, *, validate, **keys):
+        clock[0] += 100 if validate else 1
+        return plain(trainer, rows, validate=validate, **keys)
+
+    monkeypatch.setattr(ScriptedTrainer, "rollouts", slow)
+    for module in ("run", "stages"):
+        monkeypatch.setattr(f"agentgym_rl.engine.run.{module}.time.monotonic", lambda: clock[0])
+    trainer = run(*EVOLVE, "run.evaluate_untrained=false", panel=PanelConfig(split="test", n=3, role="validation"))
+    assert trainer.state.wall_s == clock[0] == 402, "after cloning, two rounds and at the end"
+    spent = [row["run/stage_training_s"] for row in read(trainer.folder.path) if "stage/agentevol" in row]
+    assert spent == [1, 1, 1, 1, 2, 2, 2, 2, 2]
+
+
 @pytest.mark.slow
 def test_cloned_weights_are_shared_between_runs_that_differ_in_what_follows(run, tmp_path):
     cache = f"run.cache={tmp_path}/cache"
@@ -847,7 +864,7 @@ def resumed_state(trainer):
     """Everything of the end state but times."""
 
     def timeless(facts):
-        return {key: value for key, value in facts.items() if not key.endswith("wall_s") and key != "results"}
+        return {key: value for key, value in facts.items() if not key.endswith("_s") and key != "results"}
 
     return timeless(vars(trainer.state)) | {"learnt": timeless(trainer.state.learnt)}
 

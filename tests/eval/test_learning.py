@@ -18,7 +18,7 @@ def timelines(comparison, what):
 STAGES = {"bc": 0.2, "grpo": 0.6, "control": 0.3}
 
 
-def metrics(values, *, clock=0.0, evaluated=True, share=None, max_turns=None, tokens=None):
+def metrics(values, *, clock=0.0, evaluated=True, share=None, max_turns=None, tokens=None, trained=None):
     """Cloning until step 5, then a step and an evaluation for each value, 100 episodes and 60 s apart."""
     rows = [{"step": 5, "stage/bc": 2, "run/episodes": 0, "run/wall_s": clock + 30.0}]
     if evaluated:
@@ -30,8 +30,9 @@ def metrics(values, *, clock=0.0, evaluated=True, share=None, max_turns=None, to
             "env/toy/max_turns": max_turns,
             "curriculum/max_turns": max_turns,
             "run/tokens": tokens,
+            "run/stage_training_s": trained,
         }
-        row |= {key: series[step - 1] for key, series in more.items() if series is not None and key == "run/tokens"}
+        row |= {key: series[step - 1] for key, series in more.items() if series is not None and key.startswith("run/")}
         numbers = {key: series[step - 1] for key, series in more.items() if series is not None}
         rows.append(row | {"env/toy/success": value - 0.1} | numbers)
         if evaluated:
@@ -65,6 +66,11 @@ def test_the_mean_and_range_over_seeds(tmp_path):
 def test_the_clock_of_cached_cloning_does_not_matter(tmp_path):
     [plot] = plots(compare(made(tmp_path, [0.3, 0.4, 0.5], clock=9999.0)))
     assert plot.curves[0][1].x["minutes"] == (0, 1, 2, 3)
+
+
+def test_minutes_are_those_of_training(tmp_path):
+    [plot] = plots(compare(made(tmp_path, [0.3, 0.4, 0.5], clock=9999.0, trained=[30.0, 60.0, 90.0])))
+    assert plot.curves[0][1].x["minutes"] == (0, 0.5, 1, 1.5)
 
 
 def test_greedy_evaluations(tmp_path):

@@ -35,7 +35,7 @@ class Interrupted(Exception):
 
 KEPT = (
     "stage", "global_step", "checkpoint", "origin", "updates", "stage_updates", "algorithm", "prompts",
-    "stage_episodes", "stage_wall_s",
+    "stage_episodes", "stage_wall_s", "stage_training_s",
 )  # fmt: skip
 """Fields of a state that are noted at the end of the algorithm's stage."""
 
@@ -91,6 +91,8 @@ class State:
     """Calls and tokens of the writer."""
     wall_s: float = 0.0
     stage_wall_s: float = 0.0
+    stage_training_s: float = 0.0
+    """Of the stage's seconds, those of its units, without evaluations."""
     stage_episodes: int = 0
     stage_ends: list[str] = field(default_factory=list)
     """Checkpoints at the ends of stages; they are kept."""
@@ -125,6 +127,7 @@ class State:
             "run/episodes": self.episodes,
             "run/tokens": self.tokens,
             "run/stage_updates": self.stage_updates,
+            "run/stage_training_s": self.stage_training_s,
             "run/wall_s": self.wall_s,
         }
 

@@ -64,6 +64,8 @@ class EngineRun:
     """Episodes of the panels that were rolled out last."""
     metrics: Metrics = field(default_factory=dict)
     """Metrics of the present unit beside those that the algorithm returns."""
+    evaluation_s: float = 0.0
+    """Seconds of the evaluations in the present unit."""
     _doubted: bool = False
     """It was said that vLLM's probabilities differ from those that learn."""
     _calls: int = 0
@@ -90,7 +92,7 @@ class EngineRun:
         self.stage, self.steps = stage, steps
         self.trainer.learner.optimizer = self.resolved.optimizer(stage)
         self.trainer.global_steps = self.state.global_step = self.state.global_step + 1
-        self.episodes, self.metrics, self._calls = [], {}, 0
+        self.episodes, self.metrics, self._calls, self.evaluation_s = [], {}, 0, 0.0
         self.trainer.timing_raw, self._begun = {}, time.monotonic()
         self.texts.begin(self.folder.texts(self.step), f"{self.seed}:{self.step}")
         self.resumable = Resumable(
@@ -298,7 +300,9 @@ class EngineRun:
 
         rollouts = self.trainer.sampler.rollouts(rows, validate=True, progress=progress)
         self.evaluated = episodes = [rollout.episode for rollout in rollouts]
-        state.wall_s += time.monotonic() - begun
+        seconds = time.monotonic() - begun
+        state.wall_s += seconds
+        self.evaluation_s += seconds
         state.count(episodes)
         self.saver.store_episodes(f"val_{name}_step{self.step:06d}", episodes)
         scores, metrics = self.panels.scores(episodes, role)

@@ -145,7 +145,9 @@ class Stages:
         state.stage_episodes += len(episodes)
         state.count(episodes)
         state.tokens += sum(episode.prompt_tokens + episode.response_tokens for episode in episodes)
-        state.wall_s += time.monotonic() - begun
+        seconds = time.monotonic() - begun - run.evaluation_s
+        state.wall_s += seconds
+        state.stage_training_s += seconds
         metrics = {f"stage/{name}": number + 1, UNITS: algorithm.units, **run.metrics, **unit_metrics, **state.spent()}
         if episodes:
             metrics |= run.mixture.metrics() | run.curriculum.metrics()
@@ -197,7 +199,8 @@ class Stages:
         if name not in (UNTRAINED, Cloning.stage, Control.stage):
             state.end_of_algorithm(state.unit)
             self._tell_budget()
-        state.stage, state.unit, state.stage_wall_s, state.stage_episodes = state.stage + 1, 0, 0.0, 0
+        state.stage, state.unit, state.stage_episodes = state.stage + 1, 0, 0
+        state.stage_wall_s = state.stage_training_s = 0.0
         run.saver.save_state()
         if name == Cloning.stage and self.cache is not None:
             self.cache.keep(run)

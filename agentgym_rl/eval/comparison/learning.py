@@ -17,7 +17,7 @@ AXES = {
     "steps": "training steps",
 }  # fmt: skip
 """What curves are drawn against."""
-UPDATES = "run/stage_updates"
+UPDATES, SECONDS = "run/stage_updates", "run/stage_training_s"
 SMOOTH = 12
 """Points from which a curve is smoothed."""
 ENOUGH = 3
@@ -162,9 +162,9 @@ def curve(arm: Arm, key: str) -> Curve | None:
 def _points(run: Run, stage: str, key: str) -> dict[int, tuple[float, dict[str, float]]]:
     """Value and x of the points by step, all counted from where the stage starts.
 
-    Episodes and minutes are counted back from the stage's last unit, at which it has spent what the summary reports:
-    weights taken from a cache bring the clock of the run that made them. An evaluation stands at the time of the
-    weights that it evaluates.
+    Episodes are counted back from the stage's last unit, at which it has spent what the summary reports. Minutes are of
+    training alone; those of runs that did not log them are counted back, too, and hold evaluations. An evaluation
+    stands at the time of the weights that it evaluates.
     """
     rows, before = _rows(run, stage)
     units = {row["step"]: row for row in rows if not any(name.startswith("val/") for name in row)}
@@ -178,9 +178,10 @@ def _points(run: Run, stage: str, key: str) -> dict[int, tuple[float, dict[str, 
     for row in rows:
         step = row["step"]
         if key in row and step in units:
+            back = spent["wall_s"] - (end["run/wall_s"] - units[step]["run/wall_s"])
             x = {
                 "episodes": max(0.0, spent["episodes"] - (end["run/episodes"] - units[step]["run/episodes"])),
-                "minutes": max(0.0, (spent["wall_s"] - (end["run/wall_s"] - units[step]["run/wall_s"])) / 60),
+                "minutes": max(0.0, units[step].get(SECONDS, back)) / 60,
                 "steps": step - origin,
             }
             if run.tokens is not None and step in run.tokens:
