@@ -66,7 +66,7 @@ from studies import STUDIES, Study
 from agentgym_rl.data.files import read_jsonl, write_text
 from agentgym_rl.engine.recipe.checkpoint import find
 from agentgym_rl.engine.recipe.compose import load
-from agentgym_rl.engine.recipe.config import Config, ModelConfig, PretrainedModelConfig
+from agentgym_rl.engine.recipe.config import Config, EnvConfig, ModelConfig, PanelConfig, PretrainedModelConfig, Role
 from agentgym_rl.engine.recipe.digest import code
 from agentgym_rl.engine.recipe.resolved import Resolved
 from agentgym_rl.engine.run.export import export
@@ -170,6 +170,8 @@ def composed(study: Study, arm: str, seed: int, folder: Path, engine: str | None
     panels = design.overrides(study, seed)
     chosen = [f"engine={engine}"] if engine else []
     config = load([f"experiment={study.recipe}", *chosen, *study.arms[arm], *panels, f"seed={seed}", f"name={name}"])
+    if study.follows:
+        config = replace(config, envs={env: followed(study, settings) for env, settings in config.envs.items()})
     place = folder / code(config.envs)
     if teacher := study.taught.get(arm):
         run = f"{place}/{study.prefix}-{teacher}-seed{seed}"
@@ -179,6 +181,12 @@ def composed(study: Study, arm: str, seed: int, folder: Path, engine: str | None
         kept = {setting.name: getattr(config.model, setting.name) for setting in fields(ModelConfig)}
         config = replace(config, model=PretrainedModelConfig(**kept | {"path": weights}))
     return replace(config, run=replace(config.run, dir=f"{place}/{name}", cache=f"{place}/cloned"))
+
+
+def followed(study: Study, env: EnvConfig) -> EnvConfig:
+    """An environment with the panel that the study's learning curves are of."""
+    panel = PanelConfig(split="val_variants", difficulty=env.difficulty, n=study.follows, role=Role.VALIDATION)
+    return replace(env, panels={**env.panels, study.watched[0]: panel})
 
 
 def row_of(study: Study, arm: str, seed: int, digest: str, place: Path, engine: str | None = None) -> dict[str, Any]:
@@ -264,20 +272,23 @@ def steps(place: Path, metric: str) -> list[float]:
     return [row[metric] for row in read_jsonl(place / "metrics.jsonl") if metric in row]
 
 
-def learning(place: Path, label: str, env: str) -> dict[str, Any]:
-    """Tokens of the training episodes, and success on a panel on the way: rows of episodes, tokens, success, and beside
-    them of updates of the stage and minutes of the run.
+def learning(place: Path, label: str, *envs: str) -> dict[str, Any]:
+    """Tokens of the training episodes, and success on a panel on the way, the mean over environments: rows of episodes,
+    tokens, success, and beside them of updates of the stage and minutes of its training.
 
     Weights that were evaluated again, as those of the last round are at the end, count as evaluated last. Those of a
     control do not count.
     """
     rows = [row for row in read_jsonl(place / "metrics.jsonl") if "stage/control" not in row]
-    key = f"val/{label}/{env}/success"
-    points = {row["run/episodes"]: row for row in rows if key in row}.values()
+    keys = [f"val/{label}/{env}/success" for env in envs]
+    points = {row["run/episodes"]: row for row in rows if keys[0] in row}.values()
+    spent = [
+        (row["run/stage_updates"], row["run/stage_training_s"]) if row["run/episodes"] else (0, 0) for row in points
+    ]
     return {
         "tokens": rows[-1]["run/tokens"],
-        "curve": [[row["run/episodes"], row["run/tokens"], row[key]] for row in points],
-        "curve_spent": [[row["run/stage_updates"], round(row["run/wall_s"] / 60, 2)] for row in points],
+        "curve": [[row["run/episodes"], row["run/tokens"], mean(row[key] for key in keys)] for row in points],
+        "curve_spent": [[updates, round(seconds / 60, 2)] for updates, seconds in spent],
     }
 
 

@@ -49,8 +49,10 @@ class Study:
     """By table of the page."""
     raw: Path
     page: Path
-    watched: tuple[str, str] | None = None
-    """Label and environment of the panel whose success during training is kept."""
+    watched: tuple[str, ...] = ()
+    """Label and environments of the panel whose success during training is kept."""
+    follows: int = 0
+    """Tasks of that panel of each environment, from split ``val_variants``, where the recipe has no such panel."""
     curves: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """Pictures of it: a name in docs/images, and arms."""
     equal: str | None = None
@@ -114,7 +116,7 @@ ALGORITHMS = Study(
         "evol": ["algorithm=agentevol", "run.control=true"],
         "evol_dynamic": ["algorithm=agentevol", *DYNAMIC],
         **{arm: ["algorithm=agentevol", *alone(env)] for env, arm in SINGLE.items()},
-        "grpo": ["algorithm=grpo", "run.control=true"],
+        "grpo": ["algorithm=grpo", "run.control=true", "run.eval_every=1"],
         "rloo": ["algorithm=rloo"],
         "reinforce_pp": ["algorithm=reinforce_pp"],
         "gigpo": ["algorithm=gigpo"],
@@ -140,6 +142,10 @@ ALGORITHMS = Study(
     },
     raw=HERE / "evidence.json",
     page=DOCS / "evidence.md",
+    watched=("validation", *DEMONSTRATIONS),
+    follows=60,
+    curves={"algorithms": ["evol", "grpo"]},
+    equal="equal",
     averaged=frozenset({"sampling", "rl"}),
 )  # fmt: skip
 

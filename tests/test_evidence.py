@@ -349,11 +349,11 @@ def test_weights_evaluated_again_are_one_point_of_the_curve(tmp_path):
     rows = [
         {
             "run/episodes": episodes, "run/tokens": tokens, "val/validation/maze/success": success,
-            "run/stage_updates": tokens // 100, "run/wall_s": 90.0 * number,
+            "run/stage_updates": tokens // 100, "run/stage_training_s": 90.0 * number,
         }
         for number, (episodes, tokens, success) in enumerate(found)
     ]  # fmt: skip
-    control = {**rows[-1], "val/validation/maze/success": 0.2, "run/wall_s": 900.0, "stage/control": 1}
+    control = {**rows[-1], "val/validation/maze/success": 0.2, "run/stage_training_s": 900.0, "stage/control": 1}
     lines = [*rows[:2], {"run/episodes": 700, "run/tokens": 1500}, *rows[2:], control]
     (tmp_path / "metrics.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
     curve = [[0, 0, 0.1], [480, 900, 0.3], [960, 1900, 0.5]]
