@@ -61,12 +61,12 @@ from power import table as power_table
 from rich.console import Console
 from settings_digest import digest as settings
 from staleness import confirmed, differing, last_code, why
-from studies import STUDIES, Study
+from studies import STUDIES, Follows, Study
 
 from agentgym_rl.data.files import read_jsonl, write_text
 from agentgym_rl.engine.recipe.checkpoint import find
 from agentgym_rl.engine.recipe.compose import load
-from agentgym_rl.engine.recipe.config import Config, EnvConfig, ModelConfig, PanelConfig, PretrainedModelConfig, Role
+from agentgym_rl.engine.recipe.config import Config, ModelConfig, PanelConfig, PretrainedModelConfig, Role
 from agentgym_rl.engine.recipe.digest import code
 from agentgym_rl.engine.recipe.resolved import Resolved
 from agentgym_rl.engine.run.export import export
@@ -170,8 +170,8 @@ def composed(study: Study, arm: str, seed: int, folder: Path, engine: str | None
     panels = design.overrides(study, seed)
     chosen = [f"engine={engine}"] if engine else []
     config = load([f"experiment={study.recipe}", *chosen, *study.arms[arm], *panels, f"seed={seed}", f"name={name}"])
-    if study.follows:
-        config = replace(config, envs={env: followed(study, settings) for env, settings in config.envs.items()})
+    if study.follows and seed in design.seeds:
+        config = followed(study, study.follows, arm, config)
     place = folder / code(config.envs)
     if teacher := study.taught.get(arm):
         run = f"{place}/{study.prefix}-{teacher}-seed{seed}"
@@ -183,10 +183,14 @@ def composed(study: Study, arm: str, seed: int, folder: Path, engine: str | None
     return replace(config, run=replace(config.run, dir=f"{place}/{name}", cache=f"{place}/cloned"))
 
 
-def followed(study: Study, env: EnvConfig) -> EnvConfig:
-    """An environment with the panel that the study's learning curves are of."""
-    panel = PanelConfig(split="val_variants", difficulty=env.difficulty, n=study.follows, role=Role.VALIDATION)
-    return replace(env, panels={**env.panels, study.watched[0]: panel})
+def followed(study: Study, follows: Follows, arm: str, config: Config) -> Config:
+    """A run with the panels that the study's learning curves are of."""
+    label, *_ = study.watched
+    envs = {}
+    for name, env in config.envs.items():
+        panel = PanelConfig(split="val_variants", difficulty=env.difficulty, n=follows.n, role=Role.VALIDATION)
+        envs[name] = replace(env, panels={**env.panels, label: panel})
+    return replace(config, envs=envs, run=replace(config.run, eval_every=follows.every.get(arm, 0)))
 
 
 def row_of(study: Study, arm: str, seed: int, digest: str, place: Path, engine: str | None = None) -> dict[str, Any]:

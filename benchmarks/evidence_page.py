@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -289,21 +289,35 @@ def with_table(text: str, name: str, table: str, where: Path) -> str:
 
 
 def pictures(study: Study, rows: Rows) -> None:
-    """Validation success over the tokens of training episodes, of arms with more than one point."""
+    """Validation success over tokens of training episodes, and minutes of training where all rows know them, of arms
+    with more points than one. Minutes of older rows hold evaluations, and begin later than at 0.
+    """
     for name, arms in study.curves.items():
+        of_arm = {arm: [row for row in rows if row["arm"] == arm and len(row["curve"]) > 1] for arm in arms}
+        timed = all(row.get("curve_spent", [None])[0] == [0, 0.0] for row in chain(*of_arm.values()))
+        axes = {"tokens": "thousand tokens of training episodes"} | (
+            {"minutes": "minutes of training"} if timed else {}
+        )
         lines = []
         for colour, arm in zip(ARMS, arms, strict=False):
-            seeds = [_curve(row["curve"]) for row in rows if row["arm"] == arm and len(row["curve"]) > 1]
+            seeds = [_line(row, axes) for row in of_arm[arm]]
             if seeds:
-                means = [[mean(point) for point in zip(*axis, strict=True)] for axis in zip(*seeds, strict=True)]
-                lines += [Line("", colour, {"tokens": x}, y, thin=True) for x, y in seeds]
-                lines.append(Line(arm, colour, {"tokens": means[0]}, means[1]))
+                x, y = zip(*seeds, strict=True)
+                lines += [Line("", colour, *seed, thin=True) for seed in seeds]
+                lines.append(Line(arm, colour, {axis: _means([of[axis] for of in x]) for axis in axes}, _means(y)))
         if lines:
-            axes = {"tokens": "thousand tokens of training episodes"}
             chart = Chart("", axes, lines, 100.0, y_label="success on validation tasks, %")
-            png.write(DOCS / "images" / f"{name}.png", [[(chart, "tokens")]])
+            png.write(DOCS / "images" / f"{name}.png", [[(chart, axis) for axis in axes]])
 
 
-def _curve(points: Sequence[tuple[int, int, float]]) -> tuple[list[float], list[float]]:
-    """Thousand tokens, and success in percent."""
-    return [spent / 1000 for _, spent, _ in points], [100 * success for *_, success in points]
+def _line(row: Mapping[str, Any], axes: Iterable[str]) -> tuple[dict[str, list[float]], list[float]]:
+    """Places on the axes, and success in percent."""
+    x = {"tokens": [tokens / 1000 for _, tokens, _ in row["curve"]]}
+    if "minutes" in axes:
+        x["minutes"] = [minutes for _, minutes in row["curve_spent"]]
+    return x, [100 * success for *_, success in row["curve"]]
+
+
+def _means(seeds: Iterable[Sequence[float]]) -> list[float]:
+    """Of each place, over seeds."""
+    return list(map(mean, zip(*seeds, strict=True)))

@@ -35,6 +35,16 @@ class Measure:
 
 
 @dataclass(frozen=True, slots=True)
+class Follows:
+    """A validation panel of each environment, which older rows did not have: for the design's seeds alone."""
+
+    n: int
+    """Tasks, from split ``val_variants``."""
+    every: Mapping[str, int]
+    """``run.eval_every`` of arms; AgentEvol evaluates after each round."""
+
+
+@dataclass(frozen=True, slots=True)
 class Study:
     """Arms that differ in some settings of a recipe, run with several seeds."""
 
@@ -51,8 +61,8 @@ class Study:
     page: Path
     watched: tuple[str, ...] = ()
     """Label and environments of the panel whose success during training is kept."""
-    follows: int = 0
-    """Tasks of that panel of each environment, from split ``val_variants``, where the recipe has no such panel."""
+    follows: Follows | None = None
+    """Where the recipe has no such panel."""
     curves: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """Pictures of it: a name in docs/images, and arms."""
     equal: str | None = None
@@ -116,7 +126,7 @@ ALGORITHMS = Study(
         "evol": ["algorithm=agentevol", "run.control=true"],
         "evol_dynamic": ["algorithm=agentevol", *DYNAMIC],
         **{arm: ["algorithm=agentevol", *alone(env)] for env, arm in SINGLE.items()},
-        "grpo": ["algorithm=grpo", "run.control=true", "run.eval_every=1"],
+        "grpo": ["algorithm=grpo", "run.control=true"],
         "rloo": ["algorithm=rloo"],
         "reinforce_pp": ["algorithm=reinforce_pp"],
         "gigpo": ["algorithm=gigpo"],
@@ -143,7 +153,7 @@ ALGORITHMS = Study(
     raw=HERE / "evidence.json",
     page=DOCS / "evidence.md",
     watched=("validation", *DEMONSTRATIONS),
-    follows=60,
+    follows=Follows(60, {"grpo": 1}),
     curves={"algorithms": ["evol", "grpo"]},
     equal="equal",
     averaged=frozenset({"sampling", "rl"}),

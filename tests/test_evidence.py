@@ -569,6 +569,16 @@ def test_early_experience_makes_as_many_updates_as_cloning():
 
 
 @pytest.mark.slow
+def test_seeds_of_the_design_are_followed_in_training():
+    """Their validation panels change no settings of older rows."""
+    followed, older = (evidence.composed(ALGORITHMS, "grpo", seed, Path("a")) for seed in (20, 0))
+    assert followed.run.eval_every == 1 and older.run.eval_every == 0
+    for name, env in followed.envs.items():
+        assert env.panels["validation"].role == "validation" and env.panels["validation"].difficulty == env.difficulty
+        assert list(older.envs[name].panels) == ["new_variants"]
+
+
+@pytest.mark.slow
 def test_a_teacher_is_the_run_of_another_arm(tmp_path, monkeypatch):
     """It is trained first, and where it lies is no part of the settings."""
     study, trained = STUDIES["distillation"], []
