@@ -10,7 +10,7 @@ import yaml
 from typer.testing import CliRunner
 
 from agentgym_rl.cli import app
-from agentgym_rl.envs import checks, registry
+from agentgym_rl.envs import checks, own_files, registry
 
 pytest.importorskip("hydra")
 ROOT = Path(__file__).parents[1]
@@ -121,6 +121,13 @@ def test_processes_that_are_started_find_them():
 def test_files_that_cannot_be_used(here, file, text, words, says):
     (here / file).write_text(text)
     assert says in refused(*words)
+
+
+def test_a_comma_in_a_path_is_refused(here):
+    (here / "a,b").mkdir()
+    (here / "a,b" / "comma.py").write_text("class House:\n    pass\n")
+    with pytest.raises(ValueError, match="comma.py:House has a comma, which parts files in AGENTGYM_RL_FILES"):
+        own_files.adopt("./a,b/comma.py", object)
 
 
 def test_a_file_with_several_environments_asks_which(here):

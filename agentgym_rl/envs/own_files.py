@@ -30,10 +30,12 @@ def adopt(reference: str, base: type) -> str:
 
     Raises:
         FileNotFoundError: there is no such file.
-        ValueError: the file cannot be imported, or has no such class.
+        ValueError: the file cannot be imported, has no such class, or has a comma in its path.
     """
     adopted = _class(reference, base)
     word = f"{Path(str(sys.modules[adopted.__module__].__file__)).resolve()}:{adopted.__name__}"
+    if "," in word:
+        raise ValueError(f"{word} has a comma, which parts files in {FILES}; move it to another folder")
     os.environ[FILES] = ",".join(dict.fromkeys([*_adopted(), word]))
     return _name(adopted)
 

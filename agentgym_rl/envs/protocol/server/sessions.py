@@ -117,7 +117,7 @@ class Sessions:
 
 
 def _give_back_memory() -> None:
-    """Collect garbage, and let the C library return unused pages to the system (Linux)."""
+    """Collect garbage, and let the C library return unused pages to the system, where it can (glibc)."""
     gc.collect()
-    if sys.platform == "linux":
-        ctypes.CDLL(None).malloc_trim(0)
+    if sys.platform == "linux" and hasattr(library := ctypes.CDLL(None), "malloc_trim"):
+        library.malloc_trim(0)
