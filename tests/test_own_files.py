@@ -126,7 +126,7 @@ def test_files_that_cannot_be_used(here, file, text, words, says):
 def test_a_comma_in_a_path_is_refused(here):
     (here / "a,b").mkdir()
     (here / "a,b" / "comma.py").write_text("class House:\n    pass\n")
-    with pytest.raises(ValueError, match="comma.py:House has a comma, which parts files in AGENTGYM_RL_FILES"):
+    with pytest.raises(ValueError, match="has a comma, which parts files in AGENTGYM_RL_FILES"):
         own_files.adopt("./a,b/comma.py", object)
 
 
