@@ -172,8 +172,12 @@ def orderings_table(study: Study, rows: Rows, name: str, judged: Mapping[str, Ve
         cells = [cell(differences(study, rows, ordering, [column]), signed=True) for column in columns]
         beside = [measure_difference(rows, ordering, measure) for measure in measures]
         verdict = judged.get(ordering.claim)
-        p = "" if verdict is None or verdict.p is None else f"{verdict.p:.3f}"
+        p = "" if verdict is None or verdict.p is None else _p(verdict.p)
         yield f"| {' | '.join([ordering.claim, *cells, *averaged(seeds), *beside, p, str(verdict or 'exploratory')])} |"
+
+
+def _p(p: float) -> str:
+    return f"{p:.3f}" if p >= 0.001 else "<0.001"
 
 
 def measure_difference(rows: Rows, ordering: Ordering, measure: str) -> str:
@@ -227,7 +231,7 @@ def doubts(by_study: Mapping[str, Rows]) -> Iterator[str]:
     for name, study in STUDIES.items():
         for (of_study, claim), verdict in verdicts(study, by_study).items():
             if of_study == name and verdict.p is not None and not str(verdict).startswith("holds"):
-                yield " | ".join([name, claim, f"{100 * verdict.difference:+.1f}", f"p {verdict.p:.3f}", str(verdict)])
+                yield " | ".join([name, claim, f"{100 * verdict.difference:+.1f}", f"p {_p(verdict.p)}", str(verdict)])
 
 
 def notes(study_name: str, rows: Rows) -> Iterator[str]:
