@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from agentgym_rl.api import request as requests
 from agentgym_rl.api.frames import episode_frame, frame
-from agentgym_rl.api.policies import check_samples, closing, open_policy, rules_of
+from agentgym_rl.api.policies import LOCAL, check_samples, closing, open_policy, rules_of
 from agentgym_rl.api.request import EvalRequest, Request, Rollouts
 from agentgym_rl.data import episode_store
 from agentgym_rl.data.episode import Episode
@@ -230,19 +230,14 @@ def prepare(
         ValueError, FileNotFoundError, EnvError: see :func:`evaluate`.
     """
     host = host or LocalHost()
-    rules = rules_for(request, None if policy is not None else folder_of(request.policy, fetch), policy)
-    suite = suites.read(request.panel, rules, host)
-    if others := [env for env in request.options if env not in {panel.env for panel in suite.panels}]:
-        raise ValueError(f"options.{others[0]} has no effect: panel={request.panel} has no task of {others[0]}")
-    playbook = Playbook() if request.playbook is None else Playbook.read(request.playbook)
-    rules = replace(rules, prompts=playbook.prompts(rules.prompts if policy is None else policy.prompts))
-    _check_playbook(request, playbook, suite)
+    rules, suite, playbook = _read(request, host, policy, fetch)
     opened = _with_harness(request, policy or _policy(request, rules))
     opened.prompts = rules.prompts
     opened.exemplars = exemplars_of(request, suite) or (None if policy is None else policy.exemplars)
     plan = Plan(
         suite=suite, policy=opened.name, weights=opened.weights, rules=rules, samples=request.samples,
-        temperature=request.temperature, seed=request.seed, backend=opened.backend, exemplars=opened.exemplars,
+        temperature=_temperature(request, policy), seed=request.seed, backend=opened.backend,
+        exemplars=opened.exemplars,
     )  # fmt: skip
     marked = "" if request.playbook is None else f"-playbook-{playbook.digest}"
     if opened.exemplars is not None:
@@ -251,9 +246,50 @@ def prepare(
     return Prepared(plan, opened, out, request, host)
 
 
-def without_playbook(request: EvalRequest) -> EvalRequest:
-    """The same evaluation of a model that reads no playbook."""
+def without_playbook(
+    request: EvalRequest, host: EnvHost, fetch: Callable[[str], str] = pretrained.local
+) -> EvalRequest:
+    """The same evaluation of a model that reads no playbook, which comes before the one with it.
+
+    Raises:
+        ValueError, FileNotFoundError, EnvError: the one with it cannot start.
+    """
+    _read(request, host, None, fetch)
     return replace(request, playbook=None, out=request.out and request.out / "without")
+
+
+def _read(
+    request: EvalRequest, host: EnvHost, policy: Policy | None, fetch: Callable[[str], str]
+) -> tuple[Rules, Suite, Playbook]:
+    """What does not need the policy to be open; see :func:`prepare`."""
+    folder = None if policy is not None else folder_of(request.policy, fetch)
+    _check_keys(request, folder, policy)
+    rules = rules_for(request, folder, policy)
+    suite = suites.read(request.panel, rules, host)
+    if others := [env for env in request.options if env not in {panel.env for panel in suite.panels}]:
+        raise ValueError(f"options.{others[0]} has no effect: panel={request.panel} has no task of {others[0]}")
+    playbook = Playbook() if request.playbook is None else Playbook.read(request.playbook)
+    rules = replace(rules, prompts=playbook.prompts(rules.prompts if policy is None else policy.prompts))
+    _check_playbook(request, playbook, suite)
+    return rules, suite, playbook
+
+
+def _check_keys(request: EvalRequest, folder: str | None, policy: Policy | None) -> None:
+    """Raises ValueError: a key is given that the policy does not read."""
+    unread = () if folder is not None else LOCAL if policy is None else (*LOCAL, "max_cost", "per_minute", "without")
+    if given := request.given(*unread):
+        raise ValueError(f"{given[0]}= has no effect on policy={request.policy}; leave it out")
+
+
+def _temperature(request: EvalRequest, policy: Policy | None) -> float:
+    """That of the request, or of a policy that is open. Raises ValueError: the two differ."""
+    if policy is None or policy.temperature is None:
+        return request.temperature
+    if request.given("temperature") and request.temperature != policy.temperature:
+        raise ValueError(
+            f"temperature={request.temperature:g} has no effect: {policy.name} samples at {policy.temperature:g}"
+        )
+    return policy.temperature
 
 
 def exemplars_of(request: Request, suite: Suite) -> Exemplars | None:

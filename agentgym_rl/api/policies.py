@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 BACKENDS = ("auto", "vllm", "transformers")
+LOCAL = ("backend", "prompt_tokens", "response_tokens")
+"""Keys that a local model reads."""
 
 
 def rules_of(folder: str | None) -> Rules | None:

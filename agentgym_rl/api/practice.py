@@ -57,6 +57,8 @@ class Practice:
 
     learner: Learner
     request: LearnRequest
+    held_out: Suite | None
+    """The validation panel."""
 
     @property
     def out(self) -> Path:
@@ -81,6 +83,8 @@ class Practice:
         learn_request, paid = self.request, [model for model in self.models if isinstance(model, ChatModel)]
         digest = Playbook.read(self.out / NAME).digest
         same = {name.name: getattr(learn_request, name.name) for name in fields(Request)}
+        assert self.held_out is not None, "validation= is given"
+        same["options"] = {env: same["options"][env] for env in same["options"] if env in self.held_out.envs}
         for file, folder in ((None, "without"), (self.out / NAME, f"with-{digest}")):
             changes = {"panel": learn_request.validation, "samples": 1, "temperature": 0.0, "playbook": file}
             request = EvalRequest(**{**same, **changes, "out": self.out / "validation" / folder})
@@ -98,7 +102,7 @@ def prepare(
 
     Raises:
         ValueError, FileNotFoundError, EnvError: as :func:`agentgym_rl.api.evaluation.prepare`, or policy or writer is
-            none that reads or writes, or the validation panel has a task of the panel.
+            none that reads or writes, or the validation panel has a task of the panel, or none of its environments.
     """
     check_models(request)
     host = host or LocalHost()
@@ -107,6 +111,14 @@ def prepare(
     held_out = None if request.validation is None else suites.read(request.validation, rules, host)
     if held_out and (both := {*map(str, suite.tasks)} & {*map(str, held_out.tasks)}):
         raise ValueError(f"validation={request.validation} has {min(both)} of panel={request.panel}; give other tasks")
+    if others := [env for env in request.options if env not in {*suite.envs, *(held_out.envs if held_out else ())}]:
+        raise ValueError(f"options.{others[0]} has no effect: no panel has a task of {others[0]}")
+    if held_out and not {*suite.envs} & {*held_out.envs}:
+        raise ValueError(
+            f"validation={request.validation} has no task of {', '.join(suite.envs)}, which the lessons are of"
+        )
+    if held_out:
+        evaluation.exemplars_of(request, held_out)  # whatever is wrong is told before the first episode
     start = Playbook() if request.playbook is None else Playbook.read(request.playbook)
     start = replace(start, form=request.form or start.form)
     policy, writer = open_models(request, rules)
@@ -123,7 +135,7 @@ def prepare(
         folder=request.out or Path("playbooks") / suite.digest / evaluation.slug(request, request.policy),
         concurrency=16 if request.concurrency is None else request.concurrency,
     )  # fmt: skip
-    return Practice(learner, request)
+    return Practice(learner, request, held_out)
 
 
 def _giveaways(suites: list[Suite | None], rules: Rules, host: EnvHost) -> Giveaways:

@@ -109,7 +109,8 @@ class Reproduction:
             out: folder of the evaluations and the result.
 
         Raises:
-            ValueError: there is no such result, an override is wrong, or sweeps over something other than seeds.
+            ValueError: there is no such result, an override is wrong, sweeps over something other than seeds, or leaves
+                no published checkpoint.
             MissingExtra: recipes cannot be composed.
         """
         with needs("reproducing", "train"):
@@ -121,6 +122,7 @@ class Reproduction:
         if others := sorted({word.partition("=")[0] for swept, _ in expanded for word in swept} - {"seed"}):
             raise ValueError(f"reproduce sweeps over seeds only, not over {', '.join(others)}; give it one value")
         planned = tuple(Resolved(load(words)) for _, words in expanded)
+        _check_checkpoint(target, planned[0])  # the others differ in their seed
         return cls(target, tuple(changes), planned, out or Path("reproductions") / name)
 
     @property
@@ -234,6 +236,20 @@ def reproduce(name: str, *changes: str, out: Path | None = None, quiet: bool = F
     reproduction = Reproduction.of(name, changes, out)
     reproduction.check()
     return reproduction.run(quiet)
+
+
+def _check_checkpoint(target: Target, run: Resolved) -> None:
+    """Raises ValueError: the run ends before the step that the published number is of, or does not keep it."""
+    step, steps, config = target.protocol.checkpoint, run.algorithm.steps, run.config.run
+    if step is None or step == steps:
+        return
+    faults = {
+        f"algorithm.steps={steps} ends before": step > steps,
+        f"run.save_every={config.save_every} saves no": not config.save_every or step % config.save_every,
+        f"run.keep_checkpoints={config.keep_checkpoints} deletes": config.keep_checkpoints is not None,
+    }
+    if fault := next((fault for fault, holds in faults.items() if holds), None):
+        raise ValueError(f"{fault} step {step}, which the published number is of")
 
 
 def _line(env: str, weights: str, measure: str, published: float, evaluated: Mapping[int, results.Result]) -> Line:

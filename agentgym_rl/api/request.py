@@ -63,6 +63,11 @@ class Rollouts:
         if self.seed < 0:
             raise ValueError(f"seed={self.seed} is below 0; give 0 or more")
 
+    def given(self, *keys: str) -> list[str]:
+        """Those of the keys that do not have the value of one that is left out."""
+        left_out = type(self)()
+        return [key for key in keys if getattr(self, key) != getattr(left_out, key)]
+
 
 @dataclass(kw_only=True)
 class Request(Rollouts):

@@ -47,7 +47,7 @@ def run_command(words: Sequence[str], quiet: bool) -> None:
         KeyboardInterrupt: it was stopped.
     """
     status, last = _command(words, quiet)
-    if status == 130:
+    if status in (130, -signal.SIGINT):  # the latter before it listens
         raise KeyboardInterrupt(last[-1] if last else "")
     if status:
         raise RuntimeError("\n".join(["the run failed; its last lines:", *last]))
@@ -57,7 +57,12 @@ def _command(words: Sequence[str], quiet: bool) -> tuple[int, list[str]]:
     """Exit status and last lines of a command. Ctrl-C is passed on to it, and it is waited for."""
     last: deque[str] = deque(maxlen=10)
     with subprocess.Popen(
-        words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
+        words,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        start_new_session=True,
     ) as process:
         assert process.stdout is not None
         while True:

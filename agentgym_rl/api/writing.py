@@ -5,20 +5,32 @@ from __future__ import annotations
 from collections.abc import Awaitable, Sequence
 from typing import TypeVar
 
-from agentgym_rl.api.policies import open_policy
+from agentgym_rl.api.policies import LOCAL, open_policy
 from agentgym_rl.api.request import Writing
 from agentgym_rl.eval.evaluation.rules import Rules
-from agentgym_rl.rollout.policies import Policy
+from agentgym_rl.rollout.policies import Policy, is_place
 from agentgym_rl.rollout.policies.api import ChatModel
 
 T = TypeVar("T")
 
 
 def check_models(request: Writing) -> None:
-    """Raises ValueError: policy or writer is none that reads or writes."""
+    """Raises ValueError: policy or writer is none that reads or writes, or a key has no effect on them."""
     for key, name in {"policy": request.policy, "writer": request.writer}.items():
         if name in ("oracle", "random", "human"):
             raise ValueError(f"{key}={name} neither reads nor writes; give openai:<model>@<url> or a model")
+    names = request.policy, request.writer
+    policy_paid, writer_paid = (name.startswith("openai:") for name in names)
+    for reason, holds, keys in (
+        ("neither policy nor writer is a model behind an API", not (policy_paid or writer_paid),
+         ("price", "max_cost", "without")),
+        ("policy and writer are one model", request.policy == request.writer, ("writer_price", "writer_per_minute")),
+        ("the writer is no model behind an API", not writer_paid, ("writer_price", "writer_per_minute")),
+        ("the policy is no model behind an API", not policy_paid, ("per_minute",)),
+        ("neither policy nor writer is a local model", not any(map(is_place, names)), LOCAL),
+    ):  # fmt: skip
+        if holds and (unread := request.given(*keys)):
+            raise ValueError(f"{unread[0]}= has no effect: {reason}; leave it out")
 
 
 def open_models(request: Writing, rules: Rules) -> tuple[Policy, Policy]:

@@ -43,11 +43,12 @@ def command(
 
 def _evaluate(request: EvalRequest, host: EnvHost, as_json: bool) -> None:
     from agentgym_rl.api.evaluation import without_playbook
+    from agentgym_rl.cli.policy import fetched
 
     if request.playbook is None:
         _evaluate_one(request, host, as_json)
         return
-    plain = _evaluate_one(without_playbook(request), host, as_json)
+    plain = _evaluate_one(without_playbook(request, host, fetched), host, as_json)
     read = _evaluate_one(request, host, as_json)
     if not as_json:
         _compare(str(plain), str(read), as_json, ("without", "with the playbook"))

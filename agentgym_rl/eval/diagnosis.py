@@ -98,7 +98,7 @@ def invalid(units: Sequence[Row]) -> Said | None:
 def entropy(units: Sequence[Row]) -> Said | None:
     """The entropy has collapsed."""
     last = _last(units, lambda row: "actor/entropy" in row)
-    if not last or max(row["actor/entropy"] for row in last) >= ENTROPY:
+    if not last or not all(row["actor/entropy"] < ENTROPY for row in last):
         return None
     return "entropy", f"{last[-1]['actor/entropy']:.2g}"
 
@@ -107,7 +107,7 @@ def ratio(units: Sequence[Row]) -> Said | None:
     """Probabilities in learning are far from those in sampling."""
     last = _last(units, lambda row: "diagnostics/ratio_low" in row)
     apart = [max(row["diagnostics/ratio_high"], 1 / max(row["diagnostics/ratio_low"], 1e-9)) for row in last]
-    if not apart or min(apart) < RATIO:
+    if not apart or not all(factor >= RATIO for factor in apart):
         return None
     return "ratio", f"{apart[-1]:.2g}"
 
@@ -180,7 +180,7 @@ def _learns(row: Row) -> bool | None:
     if _uneven_groups(row):
         return True
     if sizes := [value for name, value in row.items() if name.startswith("diagnostics/advantage_")]:
-        return bool(max(sizes) >= ADVANTAGE)
+        return not all(size < ADVANTAGE for size in sizes)
     return False if "batch/filtered_groups" in row else None
 
 

@@ -64,7 +64,7 @@ def log(episodes: Sequence[Episode], facts: Mapping[str, Any], task: str) -> dic
     by_task: dict[str, list[Episode]] = {}
     for episode in episodes:
         by_task.setdefault(episode.item_id, []).append(episode)
-    created, ended = _time(_began(episodes)), _time(max(episode.began + episode.seconds for episode in episodes))
+    created, ended = _time(_began(episodes)), _time(max(episode.began + _seconds(episode) for episode in episodes))
     tokens = [sum(episode.prompt_tokens for episode in episodes), sum(episode.response_tokens for episode in episodes)]
     usage = {"input_tokens": tokens[0], "output_tokens": tokens[1], "total_tokens": sum(tokens)}
     digest = fingerprint(json.dumps([task, facts, [*by_task]], default=str), 22)
@@ -138,7 +138,7 @@ def _sample(episode: Episode, epoch: int, model: str, uuid: str) -> dict[str, An
             "step": episode.model_step, "attempts": episode.attempts, **episode.tags,
         },
         "turn_count": len(episode.turns),
-        "total_time": episode.seconds + episode.reset_s,
+        "total_time": _seconds(episode),
         "working_time": episode.seconds + episode.reset_s,
     }  # fmt: skip
     if episode.began:
@@ -179,6 +179,15 @@ def _events(episode: Episode, shown: Sequence[Mapping[str, str]], model: str, uu
         }
         for number, (place, turn) in enumerate(zip(responses, episode.turns, strict=True))
     ]  # fmt: skip
+
+
+def _seconds(episode: Episode) -> float:
+    """From its beginning to its end, with what lies between its turns."""
+    worked = episode.seconds + episode.reset_s
+    if not episode.turns:
+        return worked
+    last = episode.turns[-1]
+    return max(worked, last.began_s + last.model_s + last.parse_s + last.env_s)  # some have no clock times
 
 
 def _began(episodes: Sequence[Episode]) -> float:

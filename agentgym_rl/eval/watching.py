@@ -165,5 +165,5 @@ def _progress(standing: Standing) -> str:
     if speeds := [row["rollout/episodes_per_s"] for row in standing.rows if "rollout/episodes_per_s" in row]:
         parts.append(f"{speeds[-1]:.2g} episodes/s")
     if not standing.finished and (seconds := standing.left_s):
-        parts.append(f"about {duration(seconds)} of this stage left, without evaluations")
+        parts.append(f"about {duration(seconds)} of this stage left, without the evaluation at its end")
     return "  ".join(parts)

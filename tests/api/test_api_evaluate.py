@@ -129,6 +129,31 @@ def test_a_policy_reads_what_it_has_to_read(tmp_path):
     assert shown.result.plan["rules"]["exemplars"] == {"digest": "digest", "nearest": 2}
 
 
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ({"max_cost": 1.0, "price": (1, 1)}, "max_cost= has no effect"),
+        ({"per_minute": 3.0}, "per_minute= has no effect"),
+        ({"without": ["seed"]}, "without= has no effect"),
+        ({"backend": "vllm"}, "backend= has no effect"),
+        ({"prompt_tokens": 100}, "prompt_tokens= has no effect"),
+    ],
+)
+def test_what_an_open_policy_would_ignore_is_refused(arguments, says):
+    with pytest.raises(ValueError, match=says):
+        ag.evaluate(count_up, "counter:test:2", **arguments)
+
+
+def test_the_temperature_of_a_policy_is_its_own():
+    policy = Function(count_up)
+    policy.temperature = 0.7
+    evaluation = ag.evaluate(policy, "counter:test:2")
+    assert evaluation.result.plan["temperature"] == 0.7
+    assert {record.tags["decoding"] for record in evaluation.records} == {"sampled"}
+    with pytest.raises(ValueError, match=r"temperature=1 has no effect: count_up samples at 0\.7"):
+        ag.evaluate(policy, "counter:test:2", temperature=1)
+
+
 def test_progress_is_told():
     progress = []
     ag.evaluate("oracle", "counter:test:3", progress=lambda done, total: progress.append((done, total)))

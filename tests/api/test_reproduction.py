@@ -135,6 +135,20 @@ def test_the_published_checkpoint_is_evaluated_before_the_last():
     assert (first["max_turns"], first["response_tokens"], first["temperature"]) == ("30", "14098", "1.0")
 
 
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ("algorithm.steps=100", "algorithm.steps=100 ends before step 150, which the published number is of"),
+        ("run.save_every=20", "run.save_every=20 saves no step 150"),
+        ("run.keep_checkpoints=3", "run.keep_checkpoints=3 deletes step 150"),
+    ],
+)
+def test_a_published_checkpoint_that_would_be_missing_is_told_before_training(change, says):
+    command = run(TEXTCRAFT, change, "--show")
+    assert command.exit_code == 2 and says in command.stderr
+    assert run(TEXTCRAFT, "algorithm.steps=150", "run.save_every=0", "--show").exit_code == 0
+
+
 def test_the_page_shows_the_published_checkpoint():
     def line(weights, ours):
         return {"env": "textcraft", "weights": weights, "ours": ours, "interval": [80.0, 99.0], "by_seed": {"0": ours}}

@@ -64,6 +64,17 @@ def test_a_run_that_fails_is_an_error_with_its_last_lines(monkeypatch, tmp_path)
         ag.train(experiment="smoke")
 
 
+def test_ctrl_c_before_the_command_listens_is_no_failure():
+    code = "import os, signal, time; os.kill(os.getpid(), signal.SIGINT); time.sleep(9)"
+    with pytest.raises(KeyboardInterrupt):
+        training.run_command([sys.executable, "-c", code], quiet=True)
+
+
+def test_output_that_is_no_text_ends_nothing():
+    code = r"import sys; sys.stdout.buffer.write(b'\xff\n'); sys.stdout.flush(); print('on')"
+    assert training._command([sys.executable, "-c", code], True) == (0, ["\ufffd", "on"])
+
+
 WAITS = """
 import signal, time
 def stop(*_):

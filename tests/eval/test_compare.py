@@ -12,6 +12,7 @@ from agentgym_rl.eval.comparison.compare import compare
 from agentgym_rl.eval.comparison.forms import Screen, latex, markdown
 from agentgym_rl.eval.comparison.rows import write_csv
 from agentgym_rl.eval.comparison.runs import read
+from agentgym_rl.eval.comparison.table import Table
 from agentgym_rl.eval.comparison.tables import remarks, tables
 from agentgym_rl.eval.intervals import wilson
 
@@ -325,6 +326,9 @@ def test_markdown_and_latex(tmp_path):
     assert "| oracle |  |  | 100.0 |" in lines and lines[-1] == "a remark"
     assert any(line.startswith("| ppo | a\\_b | 0 | 30.0 \\[22, 40\\]† |") for line in lines)
     assert any("**+40.5" in line for line in lines)
+    starred = Table("of a_b", ("arm",), (), (), ("a-seed* and b-seed*",))
+    shown = markdown([starred], ["c*d*"])
+    assert "of a\\_b" in shown and "a-seed\\* and b-seed\\*" in shown and "c\\*d\\*" in shown
     written = latex(tables(comparison))
     assert "ppo & a\\_b & 0 & 30.0 {[}22, 40]\\dag{} \\\\" in written
     assert "\\midrule\noracle &  &  & 100.0 \\\\" in written and "\\textbf{+40.5" in written

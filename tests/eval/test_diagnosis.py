@@ -58,6 +58,14 @@ def test_a_run_is_dead_after_two_units_that_show_it(rule):
     )
 
 
+def test_what_is_no_number_shows_nothing_but_that():
+    broken = dict.fromkeys(
+        ("actor/grad_norm", "actor/entropy", "diagnostics/ratio_low", "diagnostics/ratio_high",
+         "diagnostics/advantage_first"), float("nan"),
+    )  # fmt: skip
+    assert rules(broken, broken) == ["gradient"]
+
+
 def test_a_finding_says_cause_and_remedy():
     (finding,) = diagnose(units(DEAD["context limit"], DEAD["context limit"]))
     assert (finding.stage, finding.cause) == ("grpo", "nearly all episodes are cut at the context limit (toy 96%)")

@@ -12,6 +12,7 @@ import toy
 from agentgym_rl.data import episode_store
 from agentgym_rl.data.files import alone
 from agentgym_rl.envs.core import EnvUnavailable
+from agentgym_rl.envs.hosts import LocalHost
 from agentgym_rl.eval.evaluation import result, suite
 from agentgym_rl.eval.evaluation.evaluate import EPISODES, PATIENCE, evaluate
 from agentgym_rl.eval.evaluation.plan import Plan
@@ -180,6 +181,22 @@ def test_a_finished_evaluation_is_not_played_again(tmp_path, monkeypatch):
     monkeypatch.setattr(toy.Counter, "reset", never)
     again = run(tmp_path)
     assert figures(again) == figures(first) and again.cost["seconds"] >= first.cost["seconds"]
+
+
+def test_what_another_process_finishes_meanwhile_is_not_played_again(tmp_path, monkeypatch):
+    first = []
+
+    class Slow(LocalHost):
+        async def check(self, env, options):
+            if not first:
+                first.append(await evaluate(plan_of(), Random(0), tmp_path))
+                monkeypatch.setattr(toy.Counter, "reset", never)
+
+    async def never(self, task):
+        raise AssertionError("played again")
+
+    again = run(tmp_path, plan_of(), Random(0), host=Slow())
+    assert figures(again) == figures(first[0])
 
 
 def test_failures_outside_the_agent_are_apart_and_played_again(tmp_path, monkeypatch):

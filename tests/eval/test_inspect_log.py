@@ -60,6 +60,25 @@ def test_a_turn_is_a_model_event():
     assert len({message["id"] for message in sample["messages"]}) == 7, "equal texts are different messages"
 
 
+def test_an_episode_ends_after_its_last_turn():
+    """The reset and what lies between turns take time, too."""
+    turn = Turn(
+        response="go",
+        action="go",
+        observation="hall",
+        reward=0,
+        invalid=False,
+        began_s=10,
+        model_s=2,
+        parse_s=1,
+        env_s=4,
+    )
+    written = log([episode(turns=[turn], reset_s=9.0)], {"model": "m"}, "toy/test")
+    [sample] = written["samples"]
+    assert (sample["total_time"], sample["working_time"]) == (17.0, 15.0), "one second of it was waiting"
+    assert written["stats"]["completed_at"][-8:] == "17+00:00"
+
+
 def test_limits_and_failures_are_told():
     late = episode(ending=Ending.TURN_LIMIT, success=False)
     full = episode(ending=Ending.CONTEXT_LIMIT, success=False, prompt_tokens=30, response_tokens=12)

@@ -274,6 +274,10 @@ def test_the_cost_of_all_is_limited():
         (["playbook=none.json"], "none.json does not exist"),
         (["writer_price=3"], "writer_price= takes two numbers"),
         (["wrter=x"], "unknown key 'wrter'; did you mean writer=?"),
+        (["options.vast.ink=red"], "options.vast has no effect: no panel has a task of vast"),
+        (["validation=vast:test:2"], "validation=vast:test:2 has no task of counter, which the lessons are of"),
+        (["writer_price=1,1"], "writer_price= has no effect: policy and writer are one model"),
+        (["writer_per_minute=9"], "writer_per_minute= has no effect: policy and writer are one model"),
     ],
 )
 def test_wrong_arguments_say_what_helps(arguments, says):
@@ -281,6 +285,14 @@ def test_wrong_arguments_say_what_helps(arguments, says):
     result = learn(server, *arguments)
     assert result.exit_code == 2 and re.search(says.replace("?", r"\?"), result.stderr), result.output
     assert server.requests == []
+
+
+def test_options_of_an_environment_without_validation():
+    options = ("options.vast.ink=red", "options.counter.ink=red")
+    result = learn(Scripted(ADD), "validation=counter:train:2", *options, panel="counter:test:2,vast:test:1")
+    assert result.exit_code == 0, result.output
+    plan = json.loads(Path("book/validation/without/result.json").read_text())["plan"]
+    assert plan["rules"]["options"] == {"counter": {"ink": "red"}}
 
 
 def test_help_names_every_key():
@@ -325,3 +337,14 @@ def test_what_reads_no_playbook_is_refused():
     Playbook().write(Path("empty.json"))
     result = CliRunner().invoke(app, ["eval", "panel=counter:test:2", "policy=oracle", "playbook=empty.json"])
     assert result.exit_code == 2 and "policy=oracle reads nothing; leave playbook= out" in result.stderr
+
+
+def test_a_playbook_that_cannot_be_read_is_told_before_any_episode():
+    playbook = Playbook()
+    playbook.apply(Operation(Op.add, RULE), "vast", 1, "vast_1")
+    playbook.write(Path("other.json"))
+    for file, says in {"none.json": "none.json does not exist", "other.json": "other.json is of vast, and"}.items():
+        server = Scripted(ADD)
+        result = evaluated(server, f"playbook={file}")
+        assert result.exit_code == 2 and says in result.stderr, result.output
+        assert server.requests == [] and not Path("found").exists()

@@ -1,5 +1,7 @@
 """Learning curves read from the metrics of runs."""
 
+import json
+
 from made_runs import write_run
 
 from agentgym_rl.eval.comparison.charts import learning_figure
@@ -71,6 +73,16 @@ def test_the_clock_of_cached_cloning_does_not_matter(tmp_path):
 def test_minutes_are_those_of_training(tmp_path):
     [plot] = plots(compare(made(tmp_path, [0.3, 0.4, 0.5], clock=9999.0, trained=[30.0, 60.0, 90.0])))
     assert plot.curves[0][1].x["minutes"] == (0, 0.5, 1, 1.5)
+
+
+def test_a_control_stands_at_its_minutes_of_training(tmp_path):
+    """Its evaluations on the way are in the cost of its stage, and not on the axis of its algorithm's curve."""
+    [run] = made(tmp_path, [0.3, 0.4, 0.5], trained=[30.0, 60.0, 90.0])
+    ended = {"step": 12, "stage/control": 4, "run/episodes": 300, "run/wall_s": 500.0, "run/stage_training_s": 96.0}
+    with (run.folder / "metrics.jsonl").open("a") as file:
+        file.write(json.dumps(ended) + "\n")
+    [plot] = plots(compare([read(run.folder)]))
+    assert plot.controls == (("grpo", 1.6, 0.3),)
 
 
 def test_greedy_evaluations(tmp_path):

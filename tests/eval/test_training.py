@@ -48,6 +48,12 @@ def test_an_evaluation_does_not_break_the_line_of_the_units():
     assert (line.x["steps"], line.y) == ([2], [50.0])
 
 
+def test_a_name_that_begins_as_greedy_scores_do_is_drawn():
+    rows = [{"step": 1, "stage/grpo": 1, "val/new/greedy_maze/success": 0.5, "val/new/greedy_maze/greedy_success": 0.6}]
+    [(measure, _)] = charts({"run": rows}, {"run": look(0)})
+    assert measure.keys == ("val/new/greedy_maze/success",)
+
+
 def test_runs_lie_over_each_other():
     curves = lines([unit(1, actor__entropy=2.0)], "actor/entropy", [[unit(1, actor__entropy=1.0)], [unit(1)]])
     assert [(line.label, line.key, line.y) for line in curves] == [("one", 0, [2.0]), ("other0", 1, [1.0])]

@@ -51,6 +51,7 @@ def test_where_a_run_stands(run):
     for part in ("mine  not running, last row 1:05 ago", "grpo 2 of 4", "32 training episodes", "2 episodes/s",
                  "about 0:20 of this", "toy", "training", "50.0 %", "▁▅", "100.0 %", "▁█"):  # fmt: skip
         assert part in text
+    assert "left, without the evaluation at its end" in " ".join(text.split()), "those on the way slow its pace"
 
 
 def test_failures_of_the_newest_step_are_named(run):

@@ -78,16 +78,21 @@ def _longest(texts: Sequence[str]) -> int:
 
 def markdown(tables: Sequence[Table], remarks: Sequence[str] = ()) -> str:
     """Tables for a page of Markdown, with what else is to be said below them."""
-    return "\n\n".join([*map(_markdown, tables), *remarks]) + "\n"
+    return "\n\n".join([*map(_markdown, tables), *map(_plain, remarks)]) + "\n"
 
 
 def _markdown(table: Table) -> str:
-    names = [_MARKUP.sub(r"\\\g<0>", head) for head in table.heads]
-    panels = ["<br>".join(_MARKUP.sub(r"\\\g<0>", part) for part in column) for column in table.columns]
+    names = [*map(_plain, table.heads)]
+    panels = ["<br>".join(map(_plain, column)) for column in table.columns]
     sides = ["--:" if head in NUMBERS else ":--" for head in table.heads] + ["--:"] * len(panels)
-    rows = [_cells(row, lambda text: _MARKUP.sub(r"\\\g<0>", text), "**{}**") for row in table.rows]
+    rows = [_cells(row, _plain, "**{}**") for row in table.rows]
     lines = [f"| {' | '.join(cells)} |" for cells in ([*names, *panels], sides, *rows)]
-    return "\n".join([f"**{table.title}**", "", *lines, *(f"\n{note}" for note in table.notes)])
+    return "\n".join([f"**{_plain(table.title)}**", "", *lines, *(f"\n{_plain(note)}" for note in table.notes)])
+
+
+def _plain(text: str) -> str:
+    """Markdown that shows a text as it is."""
+    return _MARKUP.sub(r"\\\g<0>", text)
 
 
 _MARKUP = re.compile(r"[\\`*_<>|\[\]]")

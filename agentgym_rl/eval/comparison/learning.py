@@ -215,7 +215,7 @@ def _curves(arms: Sequence[Arm], key: str) -> tuple[tuple[Arm, Curve], ...]:
 def _controls(comparison: Comparison, env: str, label: str) -> tuple[tuple[str, float, float], ...]:
     column = Column(env, label, ((env, label, 1.0),))
     controls = []
-    for arm, cost in zip(comparison.arms, comparison.costs, strict=True):
+    for arm in comparison.arms:
         of = [
             other.label
             for other in online(comparison)
@@ -223,8 +223,15 @@ def _controls(comparison: Comparison, env: str, label: str) -> tuple[tuple[str, 
         ]
         cell = success(arm, column, comparison.decoding)
         if of and cell is not None:
-            controls.append((of[0], cost.minutes, cell.mean))
+            controls.append((of[0], mean(_minutes(run, arm.stage) for run in arm.ended), cell.mean))
     return tuple(controls)
+
+
+def _minutes(run: Run, stage: str) -> float:
+    """Of a whole stage, as the points of curves have them; see :func:`_points`."""
+    trained = [row[SECONDS] for row in _rows(run, stage)[0] if SECONDS in row]
+    seconds: float = trained[-1] if trained else run.stages[stage]["wall_s"]
+    return seconds / 60
 
 
 def _tasks(comparison: Comparison, env: str, label: str) -> int | None:

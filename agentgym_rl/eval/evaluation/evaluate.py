@@ -55,33 +55,34 @@ async def evaluate(
     intervals.stats()
     host = host or LocalHost()
     begun = time.monotonic()
-    earlier = _earlier(plan, folder)
     for env in plan.suite.envs:
         options = plan.rules.session_options(env)
         await host.check(env, options)
         check_rules(host.open(env, options), plan.rules.of_env(env))
     place = folder / result.NAME
     check_file(place)
-    with alone(folder), Journal(beside(place), plan.to_dict()) as journal:
-        begun -= _take_over(journal, policy, folder, earlier)
-        so_far = partial(_so_far, policy, begun)
-        try:
-            entries = await run_jobs(
-                plan.jobs,
-                episodes_of(policy, plan.rules.of_env, so_far=so_far),
-                host,
-                plan.rules.session_options,
-                journal=journal,
-                concurrency=concurrency,
-                patience=PATIENCE,
-                progress=progress,
-            )
-        finally:
-            journal.add("so far", Entry(facts={"so_far": so_far()}))  # with what unfinished episodes used
-            await host.close()
-        spent = {} if policy.usage is None else policy.usage.to_dict(price)
-        evaluated = _write(plan, entries, folder, {"seconds": so_far()[0], **spent})
-        journal.delete()
+    with alone(folder):
+        earlier = _earlier(plan, folder)
+        with Journal(beside(place), plan.to_dict()) as journal:
+            begun -= _take_over(journal, policy, folder, earlier)
+            so_far = partial(_so_far, policy, begun)
+            try:
+                entries = await run_jobs(
+                    plan.jobs,
+                    episodes_of(policy, plan.rules.of_env, so_far=so_far),
+                    host,
+                    plan.rules.session_options,
+                    journal=journal,
+                    concurrency=concurrency,
+                    patience=PATIENCE,
+                    progress=progress,
+                )
+            finally:
+                journal.add("so far", Entry(facts={"so_far": so_far()}))  # with what unfinished episodes used
+                await host.close()
+            spent = {} if policy.usage is None else policy.usage.to_dict(price)
+            evaluated = _write(plan, entries, folder, {"seconds": so_far()[0], **spent})
+            journal.delete()
     return evaluated
 
 

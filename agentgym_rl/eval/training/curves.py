@@ -60,10 +60,9 @@ def measures(runs: Mapping[str, Sequence[Row]]) -> list[Measure]:
     names = {name for rows in runs.values() for row in rows for name in row}
     of_panels = []
     for panel, env in sorted(_split(name) for name in names if name.startswith("val/") and name.endswith("/success")):
-        if not env.startswith("greedy"):
-            of_panels.append(
-                Measure(f"{env}: success", (f"val/{panel}/{env}/success",), panel.replace("_", " "), True, True)
-            )
+        of_panels.append(
+            Measure(f"{env}: success", (f"val/{panel}/{env}/success",), panel.replace("_", " "), True, True)
+        )
     envs = sorted({name.split("/")[1] for name in names if name.startswith("env/")})
     of_panels += [
         Measure(f"{env}: {title}", (f"env/{env}/{key}",), note, percent)
