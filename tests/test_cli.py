@@ -65,6 +65,15 @@ def test_envs_lists_worlds_and_what_they_lack():
     assert "Nothing" in result.stdout  # the plug-in that is broken
 
 
+def test_a_world_that_cannot_be_made_hides_no_other(monkeypatch):
+    def crash(self):
+        raise RuntimeError("no Java")
+
+    monkeypatch.setattr(toy.Counter, "spec", property(crash))
+    listed = {row["name"]: row for row in json.loads(run("envs", "--json").stdout)}
+    assert listed["counter"] == {"name": "counter", "error": "no Java"} and "splits" in listed["maze"]
+
+
 def test_tasks_as_json():
     result = run("tasks", "counter", "--n", 3, "--difficulty", "length 1", "--json")
     listing = json.loads(result.stdout)
