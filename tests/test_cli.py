@@ -2,8 +2,10 @@
 
 import json
 import shlex
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -156,6 +158,18 @@ def test_play_for_a_person():
     ):
         assert text in result.stdout
     assert "OK. I'll follow" not in result.stdout
+
+
+def test_play_ends_with_the_first_ctrl_c():
+    words = [sys.executable, "-m", "agentgym_rl.cli", "play", "counter_1", "--json"]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as playing:
+        assert playing.stdout is not None and b"Count to 2." in playing.stdout.readline()
+        time.sleep(1)  # it waits for a line
+        playing.send_signal(signal.SIGINT)
+        try:
+            assert playing.wait(60) == 130
+        finally:
+            playing.kill()
 
 
 def test_play_reads_whole_replies_when_asked():
