@@ -281,6 +281,7 @@ def test_two_processes_cannot_write_one_file(command, tmp_path, monkeypatch):
         (["play", "counter_99"], "counter_99 is outside 0..49"),
         (["play", "counter_1", "--style", "loud"], "style 'loud' is unknown"),
         (["check", "counter", "--n", "0"], "n is 0"),
+        (["check", "counter", "--n", "5", "--all"], "--all tries every task; leave --n out"),
         (["collect", "counter", "--out", "x.json", "--policy", "expert"], "policy 'expert' is unknown"),
         (["collect", "counter", "--out", "x.json", "--policy", "runs/nothing:bc"], "'runs/nothing:bc' does not exist"),
         (["collect", "counter", "--out", "x.json", "--policy", "./nothing"], "policy './nothing' does not exist"),
