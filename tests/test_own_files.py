@@ -116,6 +116,10 @@ def test_processes_that_are_started_find_them():
         ),
         ("house.py", "", ["new", "env", "house"], "house.py exists; choose another name, or remove it"),
         ("a.py", "", ["new", "env", "My-House"], "'My-House' is no name of a file of Python; give small letters"),
+        ("a.py", "", ["new", "env", "numpy"], "'numpy' is taken, by Python or by what is installed; choose another"),
+        ("a.py", "", ["new", "env", "true"], "'true' is taken, by Python"),
+        ("a.py", "", ["new", "env", "step"], "'step' is taken, by Python"),
+        ("a.py", "", ["new", "algorithm", "policy_gradient"], "'policy_gradient' is taken, by Python"),
     ],
 )
 def test_files_that_cannot_be_used(here, file, text, words, says):
