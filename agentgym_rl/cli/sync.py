@@ -152,7 +152,9 @@ def _in_netrc(host: str) -> bool:
     try:
         return any(netrc.netrc(file).authenticators(host) is not None for file in files)
     except netrc.NetrcParseError as error:
-        raise ValueError(f"{error.filename}, line {error.lineno}: {error.msg}; mend it, or set WANDB_API_KEY") from error
+        raise ValueError(
+            f"{error.filename}, line {error.lineno}: {error.msg}; mend it, or set WANDB_API_KEY"
+        ) from error
 
 
 def _listing(all_starts: Sequence[Start], chosen: Sequence[Start]) -> Table:

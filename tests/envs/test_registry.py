@@ -70,7 +70,7 @@ def test_a_broken_plug_in_names_its_entry_point(toys):
 def test_two_packages_cannot_have_one_name(toys):
     points = toys / "toy_worlds-1.0.dist-info" / "entry_points.txt"
     points.write_text(f"{points.read_text()}maze = toy:Counter\n")
-    with pytest.raises(ValueError, match="toy:Counter.* are environments of one name, 'maze'"):
+    with pytest.raises(ValueError, match=r"toy:Counter.* are environments of one name, 'maze'"):
         available()
 
 
