@@ -2,8 +2,10 @@
 
 import json
 import shlex
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -63,6 +65,15 @@ def test_envs_lists_worlds_and_what_they_lack():
     assert "300,000" in result.stdout
     assert "a_package_nobody_has" in result.stdout.replace("\n", "")
     assert "Nothing" in result.stdout  # the plug-in that is broken
+
+
+def test_a_world_that_cannot_be_made_hides_no_other(monkeypatch):
+    def crash(self):
+        raise RuntimeError("no Java")
+
+    monkeypatch.setattr(toy.Counter, "spec", property(crash))
+    listed = {row["name"]: row for row in json.loads(run("envs", "--json").stdout)}
+    assert listed["counter"] == {"name": "counter", "error": "no Java"} and "splits" in listed["maze"]
 
 
 def test_tasks_as_json():
@@ -147,6 +158,18 @@ def test_play_for_a_person():
     ):
         assert text in result.stdout
     assert "OK. I'll follow" not in result.stdout
+
+
+def test_play_ends_with_the_first_ctrl_c():
+    words = [sys.executable, "-m", "agentgym_rl.cli", "play", "counter_1", "--json"]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as playing:
+        assert playing.stdout is not None and b"Count to 2." in playing.stdout.readline()
+        time.sleep(1)  # it waits for a line
+        playing.send_signal(signal.SIGINT)
+        try:
+            assert playing.wait(60) == 130
+        finally:
+            playing.kill()
 
 
 def test_play_reads_whole_replies_when_asked():
@@ -258,6 +281,7 @@ def test_two_processes_cannot_write_one_file(command, tmp_path, monkeypatch):
         (["play", "counter_99"], "counter_99 is outside 0..49"),
         (["play", "counter_1", "--style", "loud"], "style 'loud' is unknown"),
         (["check", "counter", "--n", "0"], "n is 0"),
+        (["check", "counter", "--n", "5", "--all"], "--all tries every task; leave --n out"),
         (["collect", "counter", "--out", "x.json", "--policy", "expert"], "policy 'expert' is unknown"),
         (["collect", "counter", "--out", "x.json", "--policy", "runs/nothing:bc"], "'runs/nothing:bc' does not exist"),
         (["collect", "counter", "--out", "x.json", "--policy", "./nothing"], "policy './nothing' does not exist"),

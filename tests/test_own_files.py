@@ -116,6 +116,10 @@ def test_processes_that_are_started_find_them():
         ),
         ("house.py", "", ["new", "env", "house"], "house.py exists; choose another name, or remove it"),
         ("a.py", "", ["new", "env", "My-House"], "'My-House' is no name of a file of Python; give small letters"),
+        ("a.py", "", ["new", "env", "numpy"], "'numpy' is taken, by Python or by what is installed; choose another"),
+        ("a.py", "", ["new", "env", "true"], "'true' is taken, by Python"),
+        ("a.py", "", ["new", "env", "step"], "'step' is taken, by Python"),
+        ("a.py", "", ["new", "algorithm", "policy_gradient"], "'policy_gradient' is taken, by Python"),
     ],
 )
 def test_files_that_cannot_be_used(here, file, text, words, says):
@@ -142,4 +146,14 @@ def test_a_file_with_several_environments_asks_which(here):
 def test_the_name_of_an_installed_environment_is_refused(here):
     run("new", "env", "house")
     Path("maze.py").write_text(Path("house.py").read_text().replace("house", "maze"))
-    assert "'maze' is the name of an environment that is installed; rename yours" in refused("check", "./maze.py")
+    assert "'maze' is the name of what is installed; rename yours" in refused("check", "./maze.py")
+    assert os.environ[own_files.FILES] == "", "processes that are started do not take it either"
+
+
+def test_two_files_with_one_name_are_refused(here):
+    run("new", "env", "house")
+    Path("cottage.py").write_text(Path("house.py").read_text())
+    assert registry.adopt("./house.py") == registry.adopt("house.py:House") == "house"
+    with pytest.raises(ValueError, match=r"\./cottage\.py: 'house' is the name of .*house\.py:House, too; rename one"):
+        registry.adopt("./cottage.py")
+    assert type(registry.make("house")).__module__ == "house"

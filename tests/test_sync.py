@@ -123,6 +123,9 @@ def test_without_a_key(folder, wandb_server, monkeypatch, tmp_path):
     (tmp_path / ".netrc").chmod(0o600)
     monkeypatch.setenv("WANDB_BASE_URL", "http://127.0.0.1:9")
     assert "cannot be reached" in sync(folder)[1]
+    (tmp_path / ".netrc").write_text("machine\n")
+    code, output = sync(folder)
+    assert code == 2 and ".netrc, line" in output and "set WANDB_API_KEY" in output
 
 
 def test_places_without_wandb_files(tmp_path):

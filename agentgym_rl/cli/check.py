@@ -21,7 +21,7 @@ MARKS = {None: "[yellow]skip[/yellow]", True: "[green]pass[/green]", False: "[re
 def command(
     env: common.EnvName,
     split: Annotated[str | None, typer.Option(help="Only this split; every split where left out.")] = None,
-    n: Annotated[int, typer.Option(help="Tasks to try in each split.")] = 20,
+    n: Annotated[int | None, typer.Option(help="Tasks to try in each split; 20 where left out.")] = None,
     everything: Annotated[bool, typer.Option("--all", help="Try every task.")] = False,
     style: common.Style = "agentgym",
     host: common.Host = None,
@@ -38,12 +38,14 @@ def command(
 
     from agentgym_rl.envs.check import check
 
+    if everything and n is not None:
+        raise ValueError("--all tries every task; leave --n out")
     with Progress(transient=True, console=Console(stderr=True)) as bar:
         running = bar.add_task("", total=1)
         report = check(
             env,
             split,
-            None if everything else n,
+            None if everything else 20 if n is None else n,
             common.env_options(env, option, style),
             progress=lambda title, share: bar.update(running, description=title, completed=share),
             host=common.place(host, address, token_env),

@@ -66,6 +66,8 @@ def command(
         raise ValueError("--episodes links the page to episodes and needs --html")
     if not view and (port or not browser):
         raise ValueError("--port and --no-browser say how to show the page; add --view")
+    for named in filter(None, (csv, latex, markdown, html)):
+        check_file(named)
     if png is not None:
         check_file(png, ".png")
     folders, begun = find(runs)

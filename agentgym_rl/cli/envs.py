@@ -4,7 +4,6 @@ from typing import Any
 
 from agentgym_rl.cli.common import Json, print_json
 from agentgym_rl.envs import TextEnv, available, make
-from agentgym_rl.envs.core import EnvError
 
 
 def command(as_json: Json = False) -> None:
@@ -35,9 +34,9 @@ def command(as_json: Json = False) -> None:
 def _row(name: str) -> dict[str, Any]:
     try:
         env = make(name)
-    except (EnvError, ImportError) as error:  # a broken plug-in must not hide the others
-        return {"name": name, "error": str(error)}
-    spec = env.spec
+        spec = env.spec
+    except Exception as error:  # noqa: BLE001 - a broken plug-in, which may raise anything, must not hide the others
+        return {"name": name, "error": str(error) or type(error).__name__}
     return {
         "name": name,
         "splits": {split: len(indices) for split, indices in spec.splits.items()},

@@ -1,9 +1,11 @@
 """``agentgym-rl new``."""
 
+import re
 import sys
 from collections.abc import Container
 from enum import StrEnum
 from importlib.metadata import entry_points
+from importlib.util import find_spec
 from keyword import iskeyword
 from pathlib import Path
 from typing import Annotated
@@ -35,12 +37,12 @@ def command(
     """
     if not name.isidentifier() or not name.islower() or iskeyword(name):
         raise ValueError(f"{name!r} is no name of a file of Python; give small letters, digits and _, like house")
-    if name in sys.stdlib_module_names or name in _taken(kind):
-        raise ValueError(f"{name!r} is taken, by Python or by what is installed; choose another name")
     title = "".join(part.capitalize() for part in name.split("_"))
     files = {Path(f"{name}.py"): f"{kind}.txt", Path(f"test_{name}.py"): f"test_{kind}.txt"}
     if there := [str(file) for file in files if file.exists()]:
         raise ValueError(f"{there[0]} exists; choose another name, or remove it")
+    if name in sys.stdlib_module_names or name in _taken(kind) or find_spec(name) or _used(title, kind):
+        raise ValueError(f"{name!r} is taken, by Python or by what is installed; choose another name")
     for file, skeleton in files.items():
         text = (SKELETONS / skeleton).read_text(encoding="utf-8")
         write_text(file, text.replace("Skeleton", title).replace("skeleton", name))
@@ -49,6 +51,12 @@ def command(
     checked = [f"agentgym-rl check {place}"] if kind is Kind.ENV else []
     for line in [f"pytest test_{name}.py", *checked, f"agentgym-rl train experiment=smoke {kind}={place}"]:
         typer.echo(f"  {line}")
+
+
+def _used(title: str, kind: Kind) -> bool:
+    """Whether Python or what the skeleton imports has the name of the class already."""
+    text = (SKELETONS / f"{kind}.txt").read_text(encoding="utf-8")
+    return iskeyword(title) or re.search(rf"^from .* import .*\b{title}\b", text, re.MULTILINE) is not None
 
 
 def _taken(kind: Kind) -> Container[str]:

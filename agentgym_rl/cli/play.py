@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import signal
 import sys
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
@@ -212,8 +213,16 @@ class Terminal:
 
 
 def _line() -> str:
-    """The next line of standard input. Raises PolicyStopped: there is none."""
-    line = sys.stdin.readline()
+    """The next line of standard input. Ctrl-C ends the wait; asyncio's handler would go on waiting.
+
+    Raises:
+        PolicyStopped: there is none.
+    """
+    handler = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        line = sys.stdin.readline()
+    finally:
+        signal.signal(signal.SIGINT, handler)
     if not line:
         raise PolicyStopped
     return line.rstrip("\r\n")

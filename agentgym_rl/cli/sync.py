@@ -146,9 +146,15 @@ def upload(chosen: Sequence[Start], project: str | None, entity: str | None) -> 
 
 
 def _in_netrc(host: str) -> bool:
+    """Whether a netrc file has a key for a host. Raises ValueError: one cannot be read."""
     places = [os.environ.get("NETRC"), Path.home() / ".netrc", Path.home() / "_netrc"]
     files = [Path(place) for place in places if place is not None and Path(place).is_file()]
-    return any(netrc.netrc(file).authenticators(host) is not None for file in files)
+    try:
+        return any(netrc.netrc(file).authenticators(host) is not None for file in files)
+    except netrc.NetrcParseError as error:
+        raise ValueError(
+            f"{error.filename}, line {error.lineno}: {error.msg}; mend it, or set WANDB_API_KEY"
+        ) from error
 
 
 def _listing(all_starts: Sequence[Start], chosen: Sequence[Start]) -> Table:

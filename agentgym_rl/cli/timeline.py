@@ -34,10 +34,14 @@ def command(
         raise ValueError(f"--out {out}: name a file that ends with .html; the trace is written beside it as .json")
     run = place.resolve()
     beside = run.with_name(f"{run.name}.timeline")
+    pages = 0
     for name, file in files.items():
         episodes = read(file)
         if len(files) > 1 and not any(episode.began for episode in episodes):
             typer.echo(f"left out: {name}, none of whose {len(episodes)} episodes has a start time")
             continue
         page = timeline.write(out or beside / f"{name}.html", name, episodes)
+        pages += 1
         typer.echo(f"{page}\n{page.with_suffix('.json')}")
+    if not pages:
+        raise ValueError(f"{place}: no episode has a start time, so that there is nothing to draw")

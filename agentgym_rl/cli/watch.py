@@ -20,8 +20,10 @@ if TYPE_CHECKING:
 
 def command(
     run: Annotated[Path, run_argument("RUN", "Folder of a run.")],
-    every: Annotated[float, typer.Option(min=0.1, help="Seconds between looks.")] = 2.0,
-    wait: Annotated[float, typer.Option(min=0, help="Seconds to wait for a run that is not there yet.")] = 30.0,
+    every: Annotated[float | None, typer.Option(min=0.1, help="Seconds between looks; 2 where left out.")] = None,
+    wait: Annotated[
+        float | None, typer.Option(min=0, help="Seconds to wait for a run that is not there yet; 30 where left out.")
+    ] = None,
     once: Annotated[bool, typer.Option("--once", help="Print the present state and exit, as into a pipe.")] = False,
     as_json: Json = False,
 ) -> None:
@@ -33,6 +35,8 @@ def command(
         from agentgym_rl.engine.run.lock import holder
     from agentgym_rl.eval import watching
 
+    if (once or as_json) and (every is not None or wait is not None):
+        raise ValueError("--every and --wait are of a view that stays; leave them out with --once and --json")
     screen, process = console(), holder(run)
     if as_json:
         print_json(watching.read(run, process).to_dict() | {"process": process})
@@ -40,7 +44,7 @@ def command(
         screen.print(_picture(watching.read(run, process), process))
     else:
         with suppress(KeyboardInterrupt):
-            _follow(run, screen, every, wait)
+            _follow(run, screen, 2.0 if every is None else every, 30.0 if wait is None else wait)
 
 
 def _picture(standing: Standing, process: str | None) -> RenderableType:

@@ -133,10 +133,11 @@ class GymnasiumEnv(BlockingEnv):
         if not any(task.index in indices for indices in self.spec.splits.values()):
             raise TaskNotFound(f"{task} is in no split of {self.spec.name}")
         if self._env is None:
-            self._env = type(self).make()
-            for space in (self._env.observation_space, self._env.action_space):
+            env = type(self).make()
+            for space in (env.observation_space, env.action_space):
                 if not isinstance(space, Text):
                     raise ValueError(f"{self.spec.name} has a space {space}; only environments of texts can be taken")
+            self._env = env
         self._left = 1.0
         text, info = self._env.reset(seed=task.index)
         return Observation(text, _listed(info))

@@ -101,10 +101,12 @@ def rows(name: str, split: str, **options: Any) -> list[dict[str, Any]]:
 
     Raises:
         UnknownEnv, MissingExtra: see :func:`agentgym_rl.envs.make`.
-        ValueError: there is no such split.
+        ValueError: there is no such split, or the wording has no instruction.
     """
     env = make(name, **options)
     indices = env.spec.indices(split)
+    if env.spec.prompt is not None:
+        raise ValueError(f"style={env.env.style} has no instruction to begin with; choose agentgym or compact")
     instruction = f"{env.instruction}\n\nAct by calling the tools.\n\n"
     prompt = [{"role": "user", "content": instruction}]
     return [{"prompt": prompt, "item_id": str(Task(name, index)), "environment": name} for index in indices]

@@ -235,14 +235,15 @@ def _parts(place: Path) -> dict[str, list[Path]]:
         return {place.stem: parts}
     folder = place / "episodes" if (place / "episodes").is_dir() else place
     by_name: dict[str, list[Path]] = {}
-    for path in sorted(folder.glob(f"*{ENDING}"), key=lambda path: (len(path.name), path.name)):
+    there = [path for path in folder.glob(f"*{ENDING}") if not path.name.startswith(".")]
+    for path in sorted(there, key=lambda path: (len(path.name), path.name)):
         by_name.setdefault(shard_of(path) or path.stem, []).append(path)
     if not by_name:
         what = "holds no episodes" if place.is_dir() else "does not exist"
         raise FileNotFoundError(
             f"{place} {what}; give the folder of a run, a folder of *{ENDING} files, or such a file"
         )
-    return {name: parts for name, parts in sorted(by_name.items()) if not name.startswith(".")}
+    return dict(sorted(by_name.items()))
 
 
 def _listing(path: Path) -> Table:

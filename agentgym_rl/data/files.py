@@ -40,14 +40,18 @@ def write_text(path: str | Path, text: str) -> None:
 
 @contextmanager
 def written_whole(path: str | Path) -> Iterator[Path]:
-    """A file beside ``path`` that takes its name when the block ends without an error."""
-    path = Path(path)
-    check_file(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    """A file beside ``path`` that takes its name when the block ends without an error; a link stays one.
+
+    Raises:
+        ValueError: see :func:`check_file`.
+    """
+    check_file(Path(path))
+    target = Path(os.path.realpath(path))
+    target.parent.mkdir(parents=True, exist_ok=True)
+    beside = target.with_name(f".{target.name}.{os.getpid()}.tmp")
     try:
         yield beside
-        os.replace(beside, path)
+        os.replace(beside, target)
     except OSError as error:
         if error.filename in (None, str(beside)):  # None is of an open file, such as a full disk
             raise OSError(error.errno, error.strerror or str(error), str(path)) from error
@@ -100,10 +104,12 @@ def check_file(path: Path, *kinds: str) -> None:
         kinds: what its name may end with; any where left out.
 
     Raises:
-        ValueError: it is a folder, or its name ends otherwise.
+        ValueError: it is a folder or, as /dev/stdout may be, no regular file, or its name ends otherwise.
     """
     if path.is_dir():
         raise ValueError(f"{path} is a folder; give the name of a file")
+    if path.exists() and not path.is_file():
+        raise ValueError(f"{path} is a device or a pipe, which cannot be replaced; give the name of a file")
     if kinds and not path.name.endswith(kinds):
         raise ValueError(f"{path}: give a file whose name ends with {' or '.join(kinds)}")
 

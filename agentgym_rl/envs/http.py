@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from aiohttp import ClientError, ClientSession, ClientTimeout, InvalidURL, TCPConnector
+from aiohttp import ClientError, ClientSession, ClientTimeout, InvalidURL, ServerTimeoutError, TCPConnector
 
 from agentgym_rl.envs.core import EnvTimeout, EnvUnavailable, ProtocolError
 
@@ -46,7 +46,7 @@ async def request(
         ProtocolError: the URL is none, or the answer is longer than :data:`MAX_ANSWER_BYTES`.
     """
     what = f"{method} {url}"
-    limits = ClientTimeout(total=seconds, sock_connect=min(seconds, CONNECT_S))
+    limits = ClientTimeout(total=seconds, sock_connect=(connect_s := min(seconds, CONNECT_S)))
     content = bytearray()
     try:
         async with http.request(
@@ -57,6 +57,8 @@ async def request(
                 if len(content) > MAX_ANSWER_BYTES:
                     raise ProtocolError(f"{what}: the answer has more than {MAX_ANSWER_BYTES} bytes")
             return response.status, bytes(content)
+    except ServerTimeoutError as error:
+        raise Absent(f"{what}: no connection within {connect_s:g} s") from error
     except TimeoutError as error:
         raise EnvTimeout(f"{what}: no answer within {seconds:g} s") from error
     except InvalidURL as error:

@@ -3,6 +3,7 @@
 import os
 import re
 import sys
+from collections.abc import Container
 from importlib import import_module
 from importlib.metadata import EntryPoint
 from pathlib import Path
@@ -21,23 +22,30 @@ def is_file(word: str) -> bool:
     return _REFERENCE.fullmatch(word) is not None
 
 
-def adopt(reference: str, base: type) -> str:
+def adopt(reference: str, base: type, taken: Container[str] = ()) -> str:
     """Take a class from a file, for this process and those that it starts; returns the name to choose it by.
 
     Args:
         reference: ``<path>`` or ``<path>:<class>``; the class can be left out where the file has one of its kind.
         base: what it must be a subclass of.
+        taken: names that it must not have.
 
     Raises:
         FileNotFoundError: there is no such file.
-        ValueError: the file cannot be imported, has no such class, or has a comma in its path.
+        ValueError: the file cannot be imported, has no such class, or has a comma in its path, or the name is that of
+            something else.
     """
     adopted = _class(reference, base)
     word = f"{Path(str(sys.modules[adopted.__module__].__file__)).resolve()}:{adopted.__name__}"
     if "," in word:
         raise ValueError(f"{word} has a comma, which parts files in {FILES}; move it to another folder")
-    os.environ[FILES] = ",".join(dict.fromkeys([*_adopted(), word]))
-    return _name(adopted)
+    name, others = _name(adopted), [other for other in _adopted() if other != word]
+    if name in taken:
+        raise ValueError(f"{reference}: {name!r} is the name of what is installed; rename yours")
+    if same := [other for other in others if issubclass(kind := _class(other, object), base) and _name(kind) == name]:
+        raise ValueError(f"{reference}: {name!r} is the name of {same[0]}, too; rename one")
+    os.environ[FILES] = ",".join([*others, word])
+    return name
 
 
 def points(group: str, base: type) -> list[EntryPoint]:

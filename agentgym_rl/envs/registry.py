@@ -19,8 +19,16 @@ GROUP = "agentgym_rl.envs"
 
 @cache
 def read_points() -> dict[str, EntryPoint]:
-    """The entry points by name, with those of files of one's own; read from disk once a process."""
-    return {point.name: point for point in (*entry_points(group=GROUP), *own_files.points(GROUP, TextEnv))}
+    """The entry points by name, with those of files of one's own; read from disk once a process.
+
+    Raises:
+        ValueError: two have one name.
+    """
+    points: dict[str, EntryPoint] = {}
+    for point in (*entry_points(group=GROUP), *own_files.points(GROUP, TextEnv)):
+        if (first := points.setdefault(point.name, point)).value != point.value:
+            raise ValueError(f"{first.value} and {point.value} are environments of one name, {point.name!r}")
+    return points
 
 
 def adopt(reference: str) -> str:
@@ -28,11 +36,9 @@ def adopt(reference: str) -> str:
 
     Raises:
         FileNotFoundError: there is no such file.
-        ValueError: it has no such environment, or one with the name of an environment that is installed.
+        ValueError: it has no such environment, or one with the name of another.
     """
-    name = own_files.adopt(reference, TextEnv)
-    if name in entry_points(group=GROUP).names:
-        raise ValueError(f"{reference}: {name!r} is the name of an environment that is installed; rename yours")
+    name = own_files.adopt(reference, TextEnv, entry_points(group=GROUP).names)
     read_points.cache_clear()
     return name
 

@@ -105,6 +105,8 @@ def test_rows_are_the_tasks_of_a_split():
     assert found[0]["prompt"][0]["content"].startswith(make("textcraft").spec.instructions["compact"])
     with pytest.raises(ValueError, match="no split 'dev'; its splits: train"):
         rows("textcraft", "dev")
+    with pytest.raises(ValueError, match="style=verl_agent has no instruction to begin with"):
+        rows("webshop", "test", style="verl_agent")
     with pytest.raises(TaskNotFound):
         environment_factory("textcraft")().reset("textcraft_x")
 

@@ -162,6 +162,12 @@ def test_places_without_episodes(tmp_path, name, fault):
         EpisodeStore(tmp_path / name)
 
 
+def test_hidden_files_are_no_episodes(tmp_path):
+    (tmp_path / "._a.parquet").write_bytes(b"what macOS leaves beside a.parquet")
+    with pytest.raises(FileNotFoundError, match="holds no episodes"):
+        EpisodeStore(tmp_path)
+
+
 def test_what_does_not_count_has_no_outcome(tmp_path):
     episodes = [made(1), made(2, ending=Ending.TIMEOUT, reward=0.0, success=False)]
     write(tmp_path / "new.parquet", episodes)
@@ -201,7 +207,7 @@ def test_collections_leave_their_episodes(tmp_path):
     assert len(found) == 8 and {episode.seed for episode in found} == {1}
     assert store.open(found[-1]).tags == {"split": "train", "policy": "random", "sample": 1}
     assert [record.reward for record in convert.read(stored)] == [episode.reward for episode in found]
-    assert {file.name for file in tmp_path.iterdir()} == {"a.json", "a.parquet"}
+    assert {file.name for file in tmp_path.glob("[!.]*")} == {"a.json", "a.parquet"}, "and a hidden lock"
 
 
 def run(*arguments):

@@ -34,6 +34,21 @@ def test_a_failed_write_keeps_the_old_file_and_leaves_nothing_beside_it(tmp_path
     assert os.listdir(tmp_path) == ["a.txt"]
 
 
+def test_a_link_is_written_through(tmp_path):
+    (tmp_path / "disk").mkdir()
+    (link := tmp_path / "a.txt").symlink_to(tmp_path / "disk" / "b.txt")
+    for text in ("one", "two"):
+        write_text(link, text)
+        assert link.is_symlink() and (tmp_path / "disk" / "b.txt").read_text() == text
+
+
+def test_a_pipe_stays_one(tmp_path):
+    os.mkfifo(path := tmp_path / "pipe")
+    with pytest.raises(ValueError, match="pipe is a device or a pipe, which cannot be replaced"):
+        write_text(path, "text")
+    assert path.is_fifo() and os.listdir(tmp_path) == ["pipe"]
+
+
 def test_a_bad_line_is_named(tmp_path):
     path = tmp_path / "a.jsonl"
     path.write_text('{"a": 1}\n\n{"a": \n')

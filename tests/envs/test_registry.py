@@ -67,6 +67,13 @@ def test_a_broken_plug_in_names_its_entry_point(toys):
         env_class("broken")
 
 
+def test_two_packages_cannot_have_one_name(toys):
+    points = toys / "toy_worlds-1.0.dist-info" / "entry_points.txt"
+    points.write_text(f"{points.read_text()}maze = toy:Counter\n")
+    with pytest.raises(ValueError, match=r"toy:Counter.* are environments of one name, 'maze'"):
+        available()
+
+
 def test_options_reach_the_world(toys):
     world = make("counter", hurry=True)
     assert isinstance(world, toy.Counter)

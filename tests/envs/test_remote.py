@@ -3,7 +3,8 @@
 import asyncio
 import math
 import socket
-from contextlib import AsyncExitStack
+import sys
+from contextlib import AsyncExitStack, ExitStack
 
 import pytest
 from aiohttp import web
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 from sweep import swept
 from upstream import STORIES, upstream
 
-from agentgym_rl.envs import Task, make
+from agentgym_rl.envs import Task, http, make
 from agentgym_rl.envs.core import EnvError, EnvTimeout, EnvUnavailable, ProtocolError, TaskNotFound
 from agentgym_rl.envs.hosts import HostSettings, open_host
 from agentgym_rl.envs.hosts.remote import _SERVERS, RemoteEnv
@@ -37,6 +38,23 @@ def nothing_stays_open():
     made = [servers for of_loops in _SERVERS.values() for servers in of_loops._made.values()]
     _SERVERS.clear()
     assert all(servers._http is None and servers.pool.idle for servers in made)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="queues of connections are longer elsewhere")
+def test_a_host_that_lets_connections_wait_is_absent(monkeypatch):
+    async def ask(port):
+        async with http.session() as session:
+            await http.request(session, "GET", f"http://127.0.0.1:{port}/", 60)
+
+    monkeypatch.setattr(http, "CONNECT_S", 0.3)
+    with ExitStack() as stack:
+        server = stack.enter_context(socket.create_server(("127.0.0.1", 0), backlog=0))
+        for _ in range(3):
+            waiting = stack.enter_context(socket.socket())
+            waiting.setblocking(False)
+            waiting.connect_ex(server.getsockname())
+        with pytest.raises(http.Absent, match=r"no connection within 0\.3 s"):
+            asyncio.run(ask(server.getsockname()[1]))
 
 
 def remote(name, address, style="agentgym", **settings):

@@ -58,6 +58,7 @@ def test_globs_baseline_and_decoding(folder):
         (["grpo0", "--baseline", "ppo"], "there is no arm 'ppo'; the arms are: bc; grpo"),
         (["grpo0", "--decoding", "beam"], "choose sampled or greedy"),
         (["grpo0", "--no-browser"], "add --view"),
+        (["grpo0", "--latex", "."], ". is a folder; give the name of a file"),
     ],
 )
 def test_mistakes_are_one_line(folder, arguments, says):

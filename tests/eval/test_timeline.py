@@ -159,6 +159,10 @@ def test_a_step_in_which_all_failed_does_not_end_the_others(tmp_path):
     result = timeline(tmp_path / "demo")
     assert result.exit_code == 0 and "left out: step000001, none of whose 1 episodes" in result.output
     assert len([*(tmp_path / "demo.timeline").glob("*.html")]) == 2
+    for number in (0, 2):
+        episode_store.write(tmp_path / "demo" / "episodes" / f"step00000{number}.parquet", [episode(began=0.0)])
+    result = timeline(tmp_path / "demo")
+    assert result.exit_code == 2 and "no episode has a start time" in result.output
 
 
 @pytest.mark.parametrize(

@@ -107,6 +107,9 @@ def test_the_command(run, tmp_path):
     lock = {"owner": "me", "host": os.uname().nodename, "pid": 2**22 + 1, "started": "today"}
     (run / ".lock").write_text(json.dumps(lock))
     assert "not running" in invoke(app, ["watch", str(run)]).output, "its process is gone"
+    for words in (["--once", "--wait", "9"], ["--json", "--every", "9"]):
+        result = invoke(app, ["watch", str(run), *words])
+        assert result.exit_code == 2 and "leave them out with --once and --json" in result.output
     nothing = invoke(app, ["watch", str(tmp_path)])
     assert nothing.exit_code == 2 and "is not the folder of a run" in nothing.output
 
