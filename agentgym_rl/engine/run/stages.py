@@ -153,7 +153,8 @@ class Stages:
             metrics |= run.mixture.metrics() | run.curriculum.metrics()
             if from_start := [episode for episode in episodes if not episode.prefix_turns]:
                 metrics |= episode_metrics(from_start, run.resolved.whole)
-            if "gen" in (seconds := run.trainer.timing_raw):  # not where all were in the journal of a killed unit
+            # not where all were in the journal of a killed unit
+            if "gen" in (seconds := run.trainer.timing_raw):  # type: ignore[assignment]
                 metrics["rollout/episodes_per_s"] = len(episodes) / seconds["gen"]
             run.saver.store_episodes(f"step{state.global_step:06d}", episodes)
             if run.config.profile and any(episode.began for episode in episodes):
