@@ -177,6 +177,7 @@ def orderings_table(study: Study, rows: Rows, name: str, judged: Mapping[str, Ve
 
 
 def _p(p: float) -> str:
+    """As a cell; a p that would be rounded to 0 is said to be less than what is shown."""
     return f"{p:.3f}" if p >= 0.001 else "<0.001"
 
 
