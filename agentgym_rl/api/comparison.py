@@ -23,6 +23,8 @@ class RunComparison:
 
     comparison: Comparison
     """All of it, as dataclasses."""
+    begun: tuple[Path, ...] = ()
+    """Runs that are left out, as they have learnt nothing yet."""
 
     @property
     def table(self) -> DataFrame:
@@ -36,17 +38,17 @@ class RunComparison:
     def latex(self) -> str:
         """The tables, each a ``tabular`` for the package booktabs."""
         from agentgym_rl.eval.comparison.forms import latex
-        from agentgym_rl.eval.comparison.tables import remarks, tables
+        from agentgym_rl.eval.comparison.tables import tables
 
-        return latex(tables(self.comparison), remarks(self.comparison))
+        return latex(tables(self.comparison), self._remarks)
 
     @property
     def markdown(self) -> str:
         """The tables as Markdown."""
         from agentgym_rl.eval.comparison.forms import markdown
-        from agentgym_rl.eval.comparison.tables import remarks, tables
+        from agentgym_rl.eval.comparison.tables import tables
 
-        return markdown(tables(self.comparison), remarks(self.comparison))
+        return markdown(tables(self.comparison), self._remarks)
 
     def write_page(self, path: str | Path) -> Path:
         """Write one HTML page with the tables and the curves."""
@@ -54,14 +56,20 @@ class RunComparison:
 
         return write_page(self.comparison, Path(path))
 
+    @property
+    def _remarks(self) -> list[str]:
+        from agentgym_rl.eval.comparison.tables import remarks, training
+
+        return [*remarks(self.comparison), *training(self.comparison, self.begun)]
+
     def __repr__(self) -> str:
         from rich.console import Console
 
         from agentgym_rl.eval.comparison.forms import Screen
-        from agentgym_rl.eval.comparison.tables import remarks, tables
+        from agentgym_rl.eval.comparison.tables import tables
 
         screen = Console(width=100, file=StringIO())
-        screen.print(*map(Screen, tables(self.comparison)), *remarks(self.comparison), sep="\n", highlight=False)
+        screen.print(*map(Screen, tables(self.comparison)), *self._remarks, sep="\n", highlight=False)
         text: str = screen.file.getvalue()  # type: ignore[attr-defined]
         return text.rstrip()
 
@@ -92,5 +100,5 @@ def compare(
         from agentgym_rl.eval.comparison.compare import compare as compared
         from agentgym_rl.eval.comparison.runs import find, read
     places: Sequence[str] = [str(run) for run in runs]
-    folders, _ = find(places)
-    return RunComparison(compared([read(folder) for folder in folders], decoding, baseline, arms))
+    folders, begun = find(places)
+    return RunComparison(compared([read(folder) for folder in folders], decoding, baseline, arms), tuple(begun))

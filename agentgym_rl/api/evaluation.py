@@ -29,7 +29,7 @@ from agentgym_rl.eval.evaluation import result as results
 from agentgym_rl.eval.evaluation import suite as suites
 from agentgym_rl.eval.evaluation.plan import Plan
 from agentgym_rl.eval.evaluation.result import Result
-from agentgym_rl.eval.evaluation.rules import Rules, read_config, whole
+from agentgym_rl.eval.evaluation.rules import Rules
 from agentgym_rl.eval.evaluation.scores import Measure, Score, macro
 from agentgym_rl.eval.evaluation.suite import Suite
 from agentgym_rl.rollout import pretrained
@@ -318,12 +318,11 @@ def rules_for(request: Request, folder: str | None, policy: Policy | None = None
     Raises:
         ValueError: a setting is wrong, or the run's configuration cannot be read.
     """
-    run = suites.run_of(request.panel)
+    runs = suites.runs_of(request.panel)
     rules = rules_of(folder)
     if rules is None:
-        with whole(run or Path(), suites.NAMED):
-            rules = Rules() if run is None else Rules.of_run(read_config(run))
-    if run is not None and folder is None:  # limits of tokens are a local model's own
+        rules = Rules.of_runs(runs) if runs else Rules()
+    if runs and folder is None:  # limits of tokens are a local model's own
         rules = replace(rules, prompt_tokens=None, response_tokens=None)
     local = folder is not None or (policy is not None and policy.backend is not None)
     if not local:

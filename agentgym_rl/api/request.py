@@ -1,8 +1,9 @@
 """The keys of an evaluation: texts or values read into a typed dataclass by OmegaConf."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields
 from difflib import get_close_matches
+from math import isfinite
 from pathlib import Path
 from types import UnionType
 from typing import Any, TypeVar, get_args, get_type_hints
@@ -60,6 +61,12 @@ class Rollouts:
         for key, value in {"prompt_tokens": self.prompt_tokens, "response_tokens": self.response_tokens}.items():
             if value is not None and value < 1:
                 raise ValueError(f"{key}={value}: give at least 1")
+        for key, value in asdict(self).items():
+            for number in value if isinstance(value, list) else [value]:
+                if isinstance(number, float) and not isfinite(number):
+                    raise ValueError(f"{key}={number}: give a finite number")
+        if self.temperature < 0:
+            raise ValueError(f"temperature={self.temperature:g} is below 0; give 0, which is greedy, or more")
         if self.seed < 0:
             raise ValueError(f"seed={self.seed} is below 0; give 0 or more")
 

@@ -55,7 +55,7 @@ def command(
         from agentgym_rl.eval.comparison.compare import compare
         from agentgym_rl.eval.comparison.rows import rows, write_csv
         from agentgym_rl.eval.comparison.runs import find, read
-        from agentgym_rl.eval.comparison.tables import remarks, tables
+        from agentgym_rl.eval.comparison.tables import remarks, tables, training
 
         if html or view:
             from agentgym_rl.eval.comparison.page import links, page, write_page
@@ -80,20 +80,15 @@ def command(
     else:
         for table in tables(comparison):
             screen.print(forms.Screen(table))
-        for remark in remarks(comparison):
-            say(screen, remark)
-        for run in comparison.runs:
-            if run.stage is not None:
-                say(screen, f"not finished, in {run.stage}: {run.folder}")
-        for folder in begun:
-            say(screen, f"left out, nothing is learnt yet: {folder}")
-    written = [write_csv(comparison, csv)] if csv else []
+        for line in (*remarks(comparison), *training(comparison, begun)):
+            say(screen, line)
+    written = write_png(comparison, png) if png else []  # the only one that a comparison may not have
+    written += [write_csv(comparison, csv)] if csv else []
     for file, form in ((latex, forms.latex), (markdown, forms.markdown)):
         if file:
             write_text(file, form(tables(comparison), remarks(comparison)))
             written.append(file)
     written += [write_page(comparison, html, link)] if html else []
-    written += write_png(comparison, png) if png else []
     for file in written if not as_json else ():
         say(screen, f"written: {file}")
     if view:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -46,16 +46,24 @@ def _evaluate(request: EvalRequest, host: EnvHost, as_json: bool) -> None:
     from agentgym_rl.cli.policy import fetched
 
     if request.playbook is None:
-        _evaluate_one(request, host, as_json)
-        return
-    plain = _evaluate_one(without_playbook(request, host, fetched), host, as_json)
-    read = _evaluate_one(request, host, as_json)
-    if not as_json:
-        _compare(str(plain), str(read), as_json, ("without", "with the playbook"))
+        requests = {"": request}
+    else:
+        requests = {"without": without_playbook(request, host, fetched), "with": request}
+    found: dict[str, Any] = {}
+    try:
+        for name, asked in requests.items():
+            result, out = _evaluate_one(asked, host, as_json)
+            found[name] = result.to_dict() | {"out": out}
+            result.check(request.min_counted)
+    finally:
+        if as_json and found:
+            common.print_json(found.get("", found))
+    if request.playbook is not None and not as_json:
+        _compare(found["without"]["out"], found["with"]["out"], as_json, ("without", "with the playbook"))
 
 
-def _evaluate_one(request: EvalRequest, host: EnvHost, as_json: bool) -> Path:
-    """Evaluate, and print what was found; returns the folder of the result."""
+def _evaluate_one(request: EvalRequest, host: EnvHost, as_json: bool) -> tuple[Result, Path]:
+    """Evaluate, and show what was found; returns the result and its folder."""
     from agentgym_rl.api.evaluation import prepare
     from agentgym_rl.cli.policy import fetched
     from agentgym_rl.eval.evaluation.tables import tables
@@ -67,19 +75,15 @@ def _evaluate_one(request: EvalRequest, host: EnvHost, as_json: bool) -> Path:
         screen.print(f"panel {suite.digest}: {_sizes(suite)}", highlight=False, soft_wrap=True)
     with common.resumable(prepared.out), common.progress_bar("evaluating") as progress:
         result = prepared.run(progress)
-    if as_json:
-        common.print_json(result.to_dict() | {"out": prepared.out})
-        result.check(request.min_counted)
-        return prepared.out
-    for table in tables(result):
-        screen.print(table)
-    for line in _afterword(result, prepared.out):
-        common.say(screen, line)
-    result.check(request.min_counted)
-    return prepared.out
+    if not as_json:
+        for table in tables(result):
+            screen.print(table)
+        for line in _afterword(result, prepared.out):
+            common.say(screen, line)
+    return result, prepared.out
 
 
-def _compare(first: str, second: str, as_json: bool, names: tuple[str, str] | None = None) -> None:
+def _compare(first: str | Path, second: str | Path, as_json: bool, names: tuple[str, str] | None = None) -> None:
     from agentgym_rl.eval.evaluation import result
     from agentgym_rl.eval.evaluation.comparison import compare
     from agentgym_rl.eval.evaluation.tables import comparison_tables

@@ -208,7 +208,7 @@ def _compressed(path: Path) -> list[Any]:
         raise ValueError(f"{path}: not compressed JSON lines ({error})") from error
     if not frame.eof:
         raise ValueError(f"{path}: not compressed JSON lines (the end is missing)")
-    return list(json_lines(bytes(content).split(b"\n"), path))
+    return [value for _, value in json_lines(bytes(content).split(b"\n"), path)]
 
 
 def _parquet(path: Path) -> list[Any]:

@@ -19,7 +19,7 @@ from agentgym_rl.envs.core import (
     TaskNotFound,
     TextEnv,
 )
-from agentgym_rl.envs.tables import read_jsonl
+from agentgym_rl.envs.tables import numbered_jsonl
 
 MISSING = "without a file: set the option tasks (JSON lines)"
 
@@ -89,7 +89,7 @@ def _read(path: Path) -> Sequence[Mapping[str, Any]]:
 def _lines(path: Path, changed: int, size: int) -> Sequence[Mapping[str, Any]]:
     """The tasks of a file as of its last change, so that sessions share them."""
     tasks = []
-    for number, line in enumerate(read_jsonl(path), start=1):
+    for number, line in numbered_jsonl(path):
         if not isinstance(line, dict):
             raise ValueError(f"{path}:{number}: a task is a JSON object")
         task = {"split": "train", "difficulty": "harness", **line}

@@ -104,17 +104,23 @@ def read_jsonl(path: str | Path, torn_end: bool = False) -> Iterator[Any]:
     Raises:
         ValueError: a line is not JSON; names file and line.
     """
+    return (value for _, value in numbered_jsonl(path, torn_end))
+
+
+def numbered_jsonl(path: str | Path, torn_end: bool = False) -> Iterator[tuple[int, Any]]:
+    """The values of a JSON-lines file, each with its line's number, from 1; see :func:`read_jsonl`."""
     with Path(path).open("rb") as file:
         yield from json_lines(file, path, torn_end)
 
 
-def json_lines(lines: Iterable[bytes], path: str | Path, torn_end: bool = False) -> Iterator[Any]:
-    """The values of lines of JSON, see :func:`read_jsonl`; byte order marks, also of joined files, are skipped."""
+def json_lines(lines: Iterable[bytes], path: str | Path, torn_end: bool = False) -> Iterator[tuple[int, Any]]:
+    """Numbers, from 1, and values of lines of JSON, see :func:`read_jsonl`; empty lines and byte order marks, also of
+    joined files, are skipped."""
     for number, line in enumerate(lines, start=1):
         if torn_end and not line.endswith(b"\n"):
             return
         if text := line.removeprefix(codecs.BOM_UTF8).strip():
-            yield parse_json(text, f"{path}, line {number}")
+            yield number, parse_json(text, f"{path}, line {number}")
 
 
 def _json(path: Path) -> Any:

@@ -1,4 +1,5 @@
-"""Files of tasks that were written or found: JSON lines, whose number, from 0, is the task's index.
+"""Files of tasks that were written or found: JSON lines, whose number, from 0, is the task's index; empty
+lines do not count.
 
 The option ``tasks`` of an environment takes one; its tasks take the place of the environment's own. The keys are those
 of a file for MCP, without checks in Python, and ``start``, the index of the built-in task as which a task begins: with
@@ -13,7 +14,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from agentgym_rl.envs.core import TaskNotFound
-from agentgym_rl.envs.tables import read_jsonl
+from agentgym_rl.envs.tables import numbered_jsonl
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +52,7 @@ def read_tasks(path: str | Path, read: Callable[[dict[str, Any], Path], T]) -> t
 def _read(path: Path, changed: int, size: int, read: Callable[[dict[str, Any], Path], T]) -> tuple[T, ...]:
     """The tasks of a file as of its last change, so that sessions share them."""
     tasks = []
-    for number, line in enumerate(read_jsonl(path), start=1):
+    for number, line in numbered_jsonl(path):
         try:
             if not isinstance(line, dict):
                 raise ValueError("a task is a JSON object")
@@ -98,13 +99,15 @@ def starts_of(
     """Which of an environment's own tasks each task of a file begins as.
 
     Raises:
-        ValueError: there is no such task; names file and line.
+        ValueError: there is no such task; names the file, and by its index the task that would begin so.
     """
     first = next(indices[0] for indices in own.values() if indices)
     starts = tuple(first if task.start is None else task.start for task in tasks)
-    for number, start in enumerate(starts, start=1):
+    for index, start in enumerate(starts):
         if not any(start in indices for indices in own.values()):
-            raise ValueError(f"{path}:{number}: start is {start}, but {env} has no such task; give one like {first}")
+            raise ValueError(
+                f"{path}, task {index}: start is {start}, but {env} has no such task; give one like {first}"
+            )
     return starts
 
 

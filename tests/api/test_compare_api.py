@@ -37,3 +37,12 @@ def test_globs_and_mistakes(pair):
         ag.compare(pair / "c")
     with pytest.raises(ValueError, match="there is no arm 'sft'"):
         ag.compare(pair, baseline="sft")
+
+
+def test_runs_that_are_left_out_are_named(pair):
+    (pair / "going").mkdir()
+    (pair / "going" / "config.yaml").write_text("seed: 0\n")
+    comparison = ag.compare(pair)
+    assert comparison.begun == (pair / "going",)
+    for text in (repr(comparison), comparison.markdown, comparison.latex):
+        assert "left out, nothing is learnt yet: " in text

@@ -80,7 +80,11 @@ def test_a_question_about_a_database(opened):
 @pytest.mark.parametrize(
     ("env", "task", "says"),
     [
-        ("todo", {**TODO, "start": 7}, r"tasks.jsonl:1: start is 7, but todo has no such task; give one like 1000"),
+        (
+            "todo",
+            {**TODO, "start": 7},
+            r"tasks.jsonl, task 0: start is 7, but todo has no such task; give one like 1000",
+        ),
         ("todo", {**TODO, "start": "1405"}, "start should be the index of a task, not '1405'"),
         ("todo", {**TODO, "check": {"python": "a.py:b"}}, "check should have one of answer, state"),
         (
@@ -103,6 +107,13 @@ def test_a_question_about_a_database(opened):
 def test_malformed_tasks_are_one_line(opened, env, task, says):
     with pytest.raises(ValueError, match=says):
         opened(env, task)
+
+
+def test_lines_are_counted_as_an_editor_counts_them(tmp_path):
+    path = tmp_path / "tasks.jsonl"
+    path.write_text(f"{json.dumps(TODO)}\n\n{json.dumps({**TODO, 'plan': [['fly', {}]]})}\n")
+    with pytest.raises(ValueError, match=r"tasks.jsonl:3: there is no function 'fly'"):
+        make("todo", tasks=str(path))
 
 
 def test_there_are_no_others(opened):

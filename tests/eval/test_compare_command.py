@@ -44,6 +44,15 @@ def test_a_picture(folder, tmp_path):
     assert code == 0 and (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG"), output
 
 
+def test_a_picture_of_no_curves_is_refused_before_a_file_is_written(folder, tmp_path):
+    pytest.importorskip("matplotlib")
+    for run in folder.glob("grpo*"):
+        (run / "metrics.jsonl").unlink()
+    code, output = command(folder, "--png", tmp_path / "a.png", "--csv", tmp_path / "a.csv")
+    assert code == 2 and "there are no curves to draw" in output
+    assert not (tmp_path / "a.csv").exists()
+
+
 def test_globs_baseline_and_decoding(folder):
     code, output = command(folder / "*", "--baseline", "grpo", "--decoding", "greedy")
     assert code == 0, output

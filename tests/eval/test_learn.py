@@ -322,6 +322,19 @@ def test_an_evaluation_with_and_without():
     assert other.exit_code == 2 and "panel= is given twice" in other.stderr
 
 
+def test_both_evaluations_are_one_json_object():
+    playbook = Playbook()
+    playbook.apply(Operation(Op.add, RULE), "counter", 1, "counter_1")
+    playbook.write(Path("book.json"))
+    result = evaluated(Scripted(ADD, lucky=lambda seed: False), "playbook=book.json", "--json")
+    assert result.exit_code == 0, result.output
+    found = json.loads(result.stdout)
+    assert {name: evaluation["out"] for name, evaluation in found.items()} == {
+        "without": "found/without",
+        "with": "found",
+    }
+
+
 def test_an_empty_playbook_is_a_plain_evaluation():
     Playbook().write(Path("empty.json"))
     server = Scripted(ADD)

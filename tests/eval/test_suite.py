@@ -12,7 +12,7 @@ from agentgym_rl.data.panels import select
 from agentgym_rl.envs.actions import ActionFormat
 from agentgym_rl.envs.core import UnknownEnv
 from agentgym_rl.eval.evaluation.rules import Rules, read_config
-from agentgym_rl.eval.evaluation.suite import read, run_of
+from agentgym_rl.eval.evaluation.suite import read, runs_of
 from agentgym_rl.rollout.harness.policy import HarnessPolicy
 from agentgym_rl.rollout.harness.settings import Harness
 from agentgym_rl.rollout.policies.scripted import Function
@@ -97,8 +97,28 @@ def test_a_runs_panels_by_label(run):
     expected = select("counter", "test", ["length [12]"], 4, 1, {"hurry": True})
     assert (suite.digest, suite.panels[0].name) == (expected.digest, expected.name)
     assert read(f"{run}:all", rules).envs == ["counter", "plain"]
-    assert run_of(f"counter:test,{run}:easy") == run
-    assert run_of("counter:test") is None
+    assert runs_of(f"counter:test,{run}:easy,{run}:hard") == [run]
+    assert runs_of("counter:test") == []
+
+
+def test_runs_whose_rules_differ_are_refused(run, tmp_path):
+    config = read_config(run)
+
+    def other(name, **changes):
+        folder = tmp_path / "runs" / name
+        folder.mkdir()
+        (folder / "config.yaml").write_text(yaml.safe_dump({**config, **changes}))
+        return folder
+
+    far = other("far", envs={"vast": {"panels": {}, "options": {"seed": 1}, "max_turns": 9}})
+    joined = Rules.of_runs([run, far])
+    assert joined == replace(Rules.of_run(config), max_turns={"counter": 3, "vast": 9}, options={
+        "counter": {"hurry": True}, "vast": {"seed": 1}
+    })  # fmt: skip
+    plain = other("plain", envs={**config["envs"], "counter": {**config["envs"]["counter"], "options": {}}})
+    for differs in (plain, other("longer", model={"prompt_tokens": 100, "response_tokens": 400})):
+        with pytest.raises(ValueError, match=f"rules of {run} and {differs} differ"):
+            Rules.of_runs([run, differs])
 
 
 def test_the_rules_of_a_run(run):

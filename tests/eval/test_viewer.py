@@ -7,6 +7,7 @@ import json
 import math
 import re
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import pytest
@@ -23,6 +24,7 @@ from agentgym_rl.envs.picture import shade
 from agentgym_rl.envs.textcraft.icons import FORMS, icon
 from agentgym_rl.eval.html import style
 from agentgym_rl.eval.html.palette import COLOURS
+from agentgym_rl.eval.viewer import notes
 from agentgym_rl.eval.viewer.assets import CHUNK, page, script
 from agentgym_rl.eval.viewer.detail import detail, draw, encode
 from agentgym_rl.eval.viewer.export import export
@@ -299,10 +301,17 @@ def test_a_note_is_kept_beside_the_run(viewer, tmp_path):
     before = sorted(path.name for path in (tmp_path / "demo").rglob("*"))
     note = {"note": " odd ", "tags": ["b", "a ", "", "b"]}
     assert post(viewer, json.dumps(note))[0] == 200
-    notes = {"step000000/1": {"note": "odd", "tags": ["b", "a"]}}
-    assert json.loads((tmp_path / "demo.notes.json").read_text()) == notes
-    assert json.loads(get(viewer, "/api/index")[1])["notes"] == notes
+    kept = {"step000000/1": {"note": "odd", "tags": ["b", "a"]}}
+    assert json.loads((tmp_path / "demo.notes.json").read_text()) == kept
+    assert json.loads(get(viewer, "/api/index")[1])["notes"] == kept
     assert sorted(path.name for path in (tmp_path / "demo").rglob("*")) == before, "a reader leaves the run alone"
+
+
+def test_two_viewers_lose_no_note(tmp_path):
+    folder = run_folder(tmp_path / "demo")
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda row: notes.put(folder, "step000000", row, notes.Note(str(row))), range(40)))
+    assert len(notes.read(folder)) == 40
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from agentgym_rl.envs.tables import read_jsonl
+from agentgym_rl.envs.tables import numbered_jsonl
 from agentgym_rl.envs.tooluse.tool import Refused
 
 
@@ -34,7 +34,7 @@ def read_official(path: str | Path, check: Callable[[OfficialTask], object] = la
     if not path.is_file():
         raise ValueError(f"no file of tool tasks at {path}; give AgentGym's agentenv-tool/Toolusage/data/<tool>.jsonl")
     tasks = []
-    for number, data in enumerate(read_jsonl(path), start=1):
+    for number, data in numbered_jsonl(path):
         try:
             more = data["additional_info"]
             task = OfficialTask(data["goal"], data["subgoals"], more["answer"], more.get("init_config") or {})

@@ -1,6 +1,7 @@
 """The tables of a comparison, whatever they are written as (:mod:`.forms`): in percent and percentage points."""
 
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 
 from agentgym_rl.eval.comparison.arms import Arm
 from agentgym_rl.eval.comparison.budgets import budget_of
@@ -37,6 +38,16 @@ def remarks(comparison: Comparison) -> list[str]:
     sentences += [f"no curves, nor success at equal budgets, of {without}: no metrics.jsonl"] if without else []
     sentences += [f"{run} and {other} share no panel: nothing compares them" for run, other in pairs[:MOST]]
     return sentences + ([f"nor do {len(pairs) - MOST} other pairs of runs share one"] if len(pairs) > MOST else [])
+
+
+def training(comparison: Comparison, begun: Sequence[Path]) -> list[str]:
+    """Which runs still train.
+
+    Args:
+        begun: runs that are left out, see :func:`agentgym_rl.eval.comparison.runs.find`.
+    """
+    lines = [f"not finished, in {run.stage}: {run.folder}" for run in comparison.runs if run.stage is not None]
+    return [*lines, *(f"left out, nothing is learnt yet: {folder}" for folder in begun)]
 
 
 def _success(comparison: Comparison) -> Table:

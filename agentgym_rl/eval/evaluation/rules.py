@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, fields, replace
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,8 @@ from agentgym_rl.rollout.settings import RolloutSettings, Style
 
 FILE = "agentgym_rl.json"
 """Beside the weights of an exported model: the rules it was trained by."""
+NAMED = "name tasks instead of the run, such as panel=textcraft:test"
+"""What to do where the configuration of a run cannot be read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +56,37 @@ class Rules:
             prompt_tokens=model["prompt_tokens"],
             response_tokens=model["response_tokens"],
             template_arguments=config.get("verl", {}).get("data", {}).get("apply_chat_template_kwargs", {}),
+        )
+
+    @classmethod
+    def of_runs(cls, runs: Sequence[Path]) -> Rules:
+        """The rules of runs, each for its own environments.
+
+        Raises:
+            ValueError: two of them differ, but for what environments of only one of them have; or see
+                :func:`read_config`.
+        """
+        configs = {run: read_config(run) for run in runs}
+        rules = {}
+        for run, config in configs.items():
+            with whole(run, NAMED):
+                rules[run] = cls.of_run(config)
+        for first, second in combinations(runs, 2):
+            both = configs[first]["envs"].keys() & configs[second]["envs"].keys()
+            if rules[first]._only(both) != rules[second]._only(both):
+                raise ValueError(f"the rules of {first} and {second} differ; evaluate on the panels of one at a time")
+        return replace(
+            rules[runs[0]],
+            max_turns={env: limit for own in rules.values() for env, limit in own.max_turns.items()},
+            options={env: options for own in rules.values() for env, options in own.options.items()},
+        )
+
+    def _only(self, envs: Collection[str]) -> Rules:
+        """These rules without what other environments have."""
+        return replace(
+            self,
+            max_turns={env: limit for env, limit in self.max_turns.items() if env in envs},
+            options={env: options for env, options in self.options.items() if env in envs},
         )
 
     @classmethod

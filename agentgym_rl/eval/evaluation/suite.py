@@ -13,7 +13,7 @@ from agentgym_rl.envs import Task
 from agentgym_rl.envs.hosts import EnvHost, LocalHost
 from agentgym_rl.envs.numbering import Panel
 from agentgym_rl.envs.registry import available
-from agentgym_rl.eval.evaluation.rules import Rules, read_config, whole
+from agentgym_rl.eval.evaluation.rules import NAMED, Rules, read_config, whole
 
 _DRAWN = re.compile(r"(?P<env>[a-z][a-z0-9_]*):(?P<split>[^:]+)(?::(?P<n>\d+)(?::(?P<seed>\d+))?)?")
 
@@ -89,9 +89,9 @@ def read(names: str, rules: Rules, host: EnvHost | None = None) -> Suite:
     return Suite(tuple(panels), difficulties)
 
 
-def run_of(names: str) -> Path | None:
-    """The first run whose panels are among the names."""
-    return next((run for name in names.split(",") if (run := _run(name.strip())[0]) is not None), None)
+def runs_of(names: str) -> list[Path]:
+    """The runs whose panels are among the names, each once."""
+    return list(dict.fromkeys(run for name in names.split(",") if (run := _run(name.strip())[0]) is not None))
 
 
 def _named(name: str, rules: Rules, host: EnvHost) -> list[Panel]:
@@ -112,10 +112,6 @@ def _named(name: str, rules: Rules, host: EnvHost) -> list[Panel]:
     n, seed = (None if match[key] is None else int(match[key]) for key in ("n", "seed"))
     options = rules.options_of(match["env"])
     return [select(match["env"], match["split"], n=n, seed=seed or 0, options=options, host=host)]
-
-
-NAMED = "name tasks instead of the run, such as panel=textcraft:test"
-"""What to do where the configuration of a run cannot be read."""
 
 
 def _run(name: str) -> tuple[Path | None, str | None]:

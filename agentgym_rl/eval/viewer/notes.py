@@ -10,6 +10,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from filelock import FileLock
+
 from agentgym_rl.data.files import write_text
 from agentgym_rl.envs.tables import json_object
 
@@ -50,9 +52,11 @@ def read(place: Path) -> dict[str, Any]:
 
 
 def put(place: Path, file: str, row: int, note: Note) -> None:
-    """Replace the note on an episode; the file is written whole."""
-    notes = read(place)
-    notes.pop(f"{file}/{row}", None)
-    if note != Note():
-        notes[f"{file}/{row}"] = asdict(note)
-    write_text(file_of(place), json.dumps(notes, indent=1, ensure_ascii=False, sort_keys=True) + "\n")
+    """Replace the note on an episode; the file is written whole, by one viewer after the other."""
+    kept = file_of(place)
+    with FileLock(kept.with_name(f".{kept.name}.lock")):
+        notes = read(place)
+        notes.pop(f"{file}/{row}", None)
+        if note != Note():
+            notes[f"{file}/{row}"] = asdict(note)
+        write_text(kept, json.dumps(notes, indent=1, ensure_ascii=False, sort_keys=True) + "\n")
