@@ -118,7 +118,7 @@ def imitation(example: Example, weight: float = 1.0, observations: float = 0.0, 
     """
     if not observations and not unlearned:
         return Row(example, {"cross_entropy": weight})
-    weights = [0.0, *(weight * learned or observations for learned in example.loss_weight[1:])]
+    weights = [0.0, *(weight * learned if learned else observations for learned in example.loss_weight[1:])]
     for start, end in unlearned:
         weights[start:end] = [0.0] * (end - start)
     return Row(example, {"cross_entropy": PerToken(weights)})

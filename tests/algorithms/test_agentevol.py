@@ -179,6 +179,12 @@ def test_rewards_that_are_not_binary_weigh_the_loss():
     assert [success.segments[0].loss_weight for success in filled.successes] == [[0.0, 1.0, 1.0]] * 2
 
 
+def test_responses_that_earned_nothing_are_not_learned_as_observations():
+    filled = evolving(thresholds={"counter": -1.0})
+    filled.keep(1, rollouts([episode("a", ["x"], reward=0.0)]))
+    assert filled.rows(0.5)[0].streams == {"cross_entropy": (0.0, 0.0, 0.0)}
+
+
 @pytest.mark.parametrize(("accumulate", "rounds"), [(True, [1, 2]), (False, [2])])
 def test_the_pool_accumulates_or_forgets_and_survives_a_file(accumulate, rounds):
     filled = evolving(accumulate)
