@@ -52,7 +52,7 @@ class CloningConfig:
             raise ValueError(f"cloning.mini_batch_trajectories must be at least 1, got {self.mini_batch_trajectories}")
         if not self.lr > 0:
             raise ValueError(f"cloning.lr must be greater than 0, got {self.lr}")
-        if self.observation_weight < 0:
+        if not self.observation_weight >= 0:
             raise ValueError(f"cloning.observation_weight must not be negative, got {self.observation_weight}")
         if not 0 < self.mix_share < 1:
             raise ValueError(f"cloning.mix_share must be between 0 and 1, got {self.mix_share}")

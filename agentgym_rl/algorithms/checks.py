@@ -12,7 +12,7 @@ def at_least(config: Any, least: float, *keys: str) -> None:
         ValueError: one is not; names the key.
     """
     for key in keys:
-        if getattr(config, key) < least:
+        if not getattr(config, key) >= least:
             raise ValueError(f"{key} must be at least {least}, got {getattr(config, key)}")
 
 

@@ -41,7 +41,7 @@ class OptimizerConfig:
         if not 0 <= self.min_lr_ratio <= 1:
             raise ValueError(f"optimizer.min_lr_ratio must be in [0, 1], got {self.min_lr_ratio}")
         for key in ("warmup_steps", "weight_decay"):
-            if getattr(self, key) < 0:
+            if not getattr(self, key) >= 0:
                 raise ValueError(f"optimizer.{key} must not be negative, got {getattr(self, key)}")
         if len(self.betas) != 2 or not all(0 <= beta < 1 for beta in self.betas):
             raise ValueError(f"optimizer.betas must be two numbers in [0, 1), got {list(self.betas)}")

@@ -55,7 +55,7 @@ class SearchConfig:
 
     def __post_init__(self) -> None:
         for name, least in (("calls", 0), ("exploration", 0), ("branches", 1), ("resamples", 0)):
-            if getattr(self, name) < least:
+            if not getattr(self, name) >= least:
                 raise ValueError(f"algorithm.search.{name} must be at least {least}, got {getattr(self, name)}")
 
 

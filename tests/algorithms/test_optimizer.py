@@ -1,13 +1,19 @@
 """The learning rate of each unit, and values that are refused."""
 
+from math import nan
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from agentgym_rl.algorithms.agentevol import AgentEvolConfig
 from agentgym_rl.algorithms.bc import CloningConfig
+from agentgym_rl.algorithms.groups import GroupsConfig
 from agentgym_rl.algorithms.grpo import GRPOConfig
+from agentgym_rl.algorithms.losses.base import LossConfig
+from agentgym_rl.algorithms.mixture import FrontierConfig
 from agentgym_rl.algorithms.optimizer import OptimizerConfig, Schedule
+from agentgym_rl.algorithms.search import SearchConfig
 
 
 def rates(units, **keys):
@@ -50,6 +56,7 @@ def test_passes_over_trajectories_fall_to_a_tenth_and_training_steps_do_not():
         ({"min_lr_ratio": 1.1}, r"optimizer.min_lr_ratio must be in \[0, 1\], got 1.1"),
         ({"warmup_steps": -1}, "optimizer.warmup_steps must not be negative, got -1"),
         ({"weight_decay": -0.1}, "optimizer.weight_decay must not be negative"),
+        ({"weight_decay": nan}, "optimizer.weight_decay must not be negative, got nan"),
         ({"betas": [0.9]}, r"optimizer.betas must be two numbers in \[0, 1\), got \[0.9\]"),
         ({"betas": [0.9, 1.0]}, "optimizer.betas must be two numbers"),
         ({"clip_grad": 0}, "optimizer.clip_grad must be greater than 0, got 0; inf clips none"),
@@ -58,3 +65,13 @@ def test_passes_over_trajectories_fall_to_a_tenth_and_training_steps_do_not():
 def test_values_that_cannot_work(keys, says):
     with pytest.raises(ValueError, match=says):
         OptimizerConfig(**keys)
+
+
+@pytest.mark.parametrize(
+    ("config", "key"),
+    [(GRPOConfig, "observation_weight"), (LossConfig, "kl"), (GroupsConfig, "negative_weight"),
+     (CloningConfig, "observation_weight"), (FrontierConfig, "novelty"), (SearchConfig, "exploration")],
+)  # fmt: skip
+def test_what_is_no_number_is_refused(config, key):
+    with pytest.raises(ValueError, match=f"{key}.* nan|{key}=nan"):
+        config(**{key: nan})

@@ -87,7 +87,7 @@ class FrontierConfig(MixtureConfig):
                 raise ValueError(f"mixture.{key}={getattr(self, key)} must be at least 1")
         if self.elite >= self.population:
             raise ValueError(f"mixture.elite={self.elite} must be less than mixture.population={self.population}")
-        if self.novelty < 0:
+        if not self.novelty >= 0:
             raise ValueError(f"mixture.novelty={self.novelty} must not be negative")
         for key in ("distance", "crossover"):
             if not 0 <= getattr(self, key) <= 1:
