@@ -9,7 +9,7 @@ rewards this is supervised fine-tuning on successes.
 
 Departures, each a key: ``restart_from=current`` goes on from the weights that explored; ``accumulate`` learns from
 D_1 ... D_m; ``max_per_task`` keeps the shortest successes of a task, not all; ``keep_best`` undoes a round that lowers
-validation success, or loses tasks; ``success_threshold`` keeps by the reward, ``filter=false`` keeps everything;
+validation success, or loses tasks; ``success_threshold`` keeps by the reward, ``filter=false`` keeps failures, too;
 ``search`` branches from failed episodes; ``hindsight`` relabels them (:mod:`.hindsight`).
 """
 
@@ -72,9 +72,9 @@ class AgentEvolConfig(OnlineConfig):
     accumulate: bool = False
     """Keep the successes of earlier rounds in the training set."""
     max_per_task: int = 1
-    """Most successes kept of a task and round, the shortest first."""
+    """Most successes (``filter=false``: episodes) kept of a task and round, the shortest first."""
     filter: bool = True
-    """Learn successes, weighted by their reward; false: every episode alike, which shows what the reward is worth."""
+    """Learn successes, weighted by their reward; false: failures, too, all alike, to show what the reward is worth."""
     success_threshold: dict[str, float] = field(default_factory=dict)
     """By environment: keep episodes whose reward is greater. Others keep what their environment calls a success."""
     keep_best: bool = False
