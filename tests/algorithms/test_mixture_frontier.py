@@ -332,6 +332,11 @@ def test_values_out_of_range(key: str, value: Any) -> None:
         FrontierConfig(**{key: value})
 
 
+def test_one_parent_has_no_mate() -> None:
+    unused = [FrontierConfig(elite=elite).unused(environments=1).keys() for elite in (1, 2)]
+    assert unused[0] - unused[1] == {"crossover"} and not unused[1] - unused[0]
+
+
 def test_without_novelty_nothing_is_near() -> None:
     unused = [FrontierConfig(novelty=novelty).unused(environments=1).keys() for novelty in (0.0, 0.3)]
     assert unused[0] - unused[1] == {"distance"} and not unused[1] - unused[0]

@@ -100,7 +100,8 @@ class FrontierConfig(MixtureConfig):
     def unused(self, *, environments: int) -> dict[str, str]:
         """One environment has many settings."""
         near = {} if self.novelty else {"distance": "mixture.novelty=0 takes nothing off for settings that are near"}
-        return {**super().unused(environments=2), **near}
+        mates = {} if self.elite > 1 else {"crossover": "mixture.elite=1 has no two parents"}
+        return {**super().unused(environments=2), **near, **mates}
 
 
 class Frontier(Mixture[FrontierConfig]):
