@@ -51,9 +51,12 @@ class PoolConfig:
         if not self.size:
             others = {key.name for key in fields(self)} - {"size"}
             return dict.fromkeys(others, "algorithm.pool.size=0 puts nothing into groups")
+        reasons = {}
         if self.when is When.NONE_SOLVED:
-            return {"least": "algorithm.pool.when=none_solved puts one success into a group"}
-        return {}
+            reasons["least"] = "algorithm.pool.when=none_solved puts one success into a group"
+        if self.size > 1 and not self.takes:
+            reasons["size"] = f"algorithm.pool.source={self.source} keeps no own successes; 1 is enough"
+        return reasons
 
     @property
     def takes(self) -> bool:
@@ -108,7 +111,8 @@ class Pool:
         lacking, filled = self.config.lacks(len(group) - len(failures)), [*group]
         for place, (key, success) in zip(failures[:lacking], self._of(group[0].episode), strict=False):
             tags = {**success.episode.tags, POOLED: key}
-            episode = replace(success.episode, tags=tags, advantages=[])  # another group may have it, too
+            limit = (success if key else group[0]).episode.max_turns  # a demonstration's own is its length
+            episode = replace(success.episode, tags=tags, max_turns=limit, advantages=[])  # others may have it, too
             filled[place] = replace(success, group=group[0].group, episode=episode)
         return filled
 

@@ -178,6 +178,15 @@ def test_demonstrations_stand_in_after_own_successes():
     assert pool.fill(group_of(0.0, 0.0))[0].episode.tags[POOLED] == "2:g:0"
 
 
+def test_a_demonstration_has_the_turn_limit_of_its_group():
+    """Its own is its length, at which it would be penalised as overlong."""
+    pool, (shown,) = Pool(PoolConfig(source=Source.DEMONSTRATIONS)), group_of(1.0)
+    shown.episode.max_turns = len(shown.episode.turns)
+    pool.demonstrate([shown])
+    failed = group_of(0.0, 0.0)
+    assert pool.fill(failed)[0].episode.max_turns == failed[0].episode.max_turns > shown.episode.max_turns
+
+
 def solved_then_failed(**keys):
     """A first step that solves all tasks, and a second that solves none."""
     algorithm, run = dart(pool={"size": 1}, **keys), TokenRun(skill=1.0)
@@ -394,6 +403,12 @@ def test_keys_without_an_effect():
         return DARTConfig(**keys).unused(off_policy=False, environments=1).keys()
 
     assert "pool.least" in unused() and "pool.least" not in unused(pool=PoolConfig(when=When.BELOW))
+    for size, source, idle in (
+        (2, Source.DEMONSTRATIONS, True),
+        (1, Source.DEMONSTRATIONS, False),
+        (2, Source.BOTH, False),
+    ):
+        assert ("pool.size" in unused(pool=PoolConfig(size=size, source=source))) is idle
     assert "entropy.by" in unused(entropy=EntropyConfig(keep=1.0)) and "entropy.by" not in unused()
     assert {"correction.kind", "groups.refills"} <= unused() and "importance_cap" not in unused()
     off = {"pool": PoolConfig(size=0), "limit": LimitConfig(slack=None), "entropy": EntropyConfig(keep=1.0)}
