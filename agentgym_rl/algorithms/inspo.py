@@ -95,6 +95,8 @@ class InspoConfig(GRPOConfig):
         elif not min(self.drop, self.population - 1):
             why = f"algorithm.drop={self.drop} and algorithm.population={self.population} leave no room for a proposal"
             keys |= dict.fromkeys(("proposals", "episodes", "verify_tasks"), why)
+        if not self.drop:
+            keys |= dict.fromkeys(("prune_every", "min_uses"), "algorithm.drop=0 lets no instruction leave")
         if not self.evolves:
             rest = ("population", "tau", "eta", "floor", "prune_every", "min_uses", "drop")
             keys |= dict.fromkeys(rest, "each environment has one instruction")

@@ -283,7 +283,8 @@ UNWRITTEN = {"episodes", "verify_tasks"}
         ({"instructions": {"maze": ["a"], "counter": ["b"]}}, UNDRAWN | UNWRITTEN),
         ({}, UNDRAWN | UNWRITTEN),
         ({"proposals": 4}, set()),
-        ({"proposals": 4, "drop": 0}, {"proposals", *UNWRITTEN}),
+        ({"proposals": 4, "drop": 0}, {"proposals", "prune_every", "min_uses", *UNWRITTEN}),
+        ({"instructions": {"maze": ["a", "b"]}, "drop": 0}, {"prune_every", "min_uses", *UNWRITTEN}),
         ({"proposals": 4, "population": 1}, {"proposals", *UNWRITTEN}),
     ],
 )

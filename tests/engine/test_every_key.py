@@ -574,7 +574,7 @@ OF_ALGORITHMS: dict[str, dict[str, Entry]] = {
         "floor": (1.0, learning, *TEXTS),
         "prune_every": (1, learning, *TEXTS, "algorithm.min_uses=1"),
         "min_uses": (1, learning, *TEXTS, "algorithm.prune_every=1"),
-        "drop": (0, learning, *TEXTS, "algorithm.prune_every=1", "algorithm.min_uses=1"),
+        "drop": (1, learning, *TEXTS, "algorithm.prune_every=3", "algorithm.min_uses=1"),
         "proposals": (2, learning, *WRITER),
         "episodes": (1, learning, *WRITER),
         "verify_tasks": (1, learning, *WRITER),
