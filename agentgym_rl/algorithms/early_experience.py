@@ -99,6 +99,8 @@ class EarlyExperienceConfig(AlgorithmConfig):
         above(self, 0, "lr", "temperature", *(["iwm_lr"] if self.iwm_lr is not None else []))
         if self.alternatives > 16:
             raise ValueError(f"alternatives must be at most 16, got {self.alternatives}")
+        if self.reflects:
+            above(self, 0, "reflection_share")
         if self.reflects and not self.alternatives:
             raise ValueError(f"mode={self.mode} compares the expert with others; set alternatives above 0")
         if self.passes and not self.alternatives and not self.include_expert:

@@ -3,6 +3,8 @@
 import json
 from dataclasses import replace
 
+import pytest
+
 from agentgym_rl.algorithms.base import Request, Rollout
 from agentgym_rl.algorithms.bc import Cloning, CloningConfig
 from agentgym_rl.algorithms.early_experience import Budget, EarlyExperience, EarlyExperienceConfig, Mode
@@ -217,3 +219,8 @@ def test_reflections_without_any_are_cloning():
     run_of(run, mode=Mode.REFLECTION, epochs=1, lr=0.1)
     Cloning(CloningConfig(epochs=1, lr=0.1, mini_batch_trajectories=2)).unit(cloning, 0)
     assert run.questions == [] and run.learned == [(rows, {"updates": None, **keys}) for rows, keys in cloning.learned]
+
+
+def test_a_writer_is_asked_for_no_reflections_that_are_not_learned():
+    with pytest.raises(ValueError, match="reflection_share must be greater than 0, got 0"):
+        EarlyExperienceConfig(mode=Mode.BOTH, reflection_share=0.0)
