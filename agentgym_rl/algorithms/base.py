@@ -351,7 +351,8 @@ class Run(Protocol):
     ) -> list[Row]:
         """The rows with one more stream: the log-probability of each token that has a loss weight, 0 for the others.
 
-        Of rows of a batch the numbers stay with the engine, for a loss that reads the stream.
+        It is that at the temperature of rollouts. Of rows of a batch the numbers stay with the engine, for a loss that
+        reads the stream.
 
         Args:
             by: whose: the policy's as it is, another model's of ``Needs.models``, or weights of this run, of which

@@ -264,7 +264,7 @@ class EarlyExperience(Algorithm[EarlyExperienceConfig]):
         return self.learn(run, rows, config.iwm_lr or config.lr, epoch, shared) | self.next_state_loss(run)
 
     def next_state_loss(self, run: Run) -> Metrics:
-        """The loss of observations that are held out, in nats a token."""
+        """The loss of observations that are held out, in nats a token, at the temperature of rollouts."""
         if not self.held_out:
             return {}
         scored = run.score([Row(segment, {}) for segment in self.held_out], name=SCORE, read=True)
