@@ -29,6 +29,7 @@ from agentgym_rl.rollout.journal import Entry, Journal
 from agentgym_rl.rollout.policies import Oracle
 from agentgym_rl.rollout.policies.api import ChatModel
 from agentgym_rl.rollout.runner import PATIENCE, Job, Progress, check_share, failures, run_jobs
+from agentgym_rl.rollout.seeds import seed_of
 from agentgym_rl.rollout.settings import Context, RolloutSettings, Style, choice
 
 MAX_TOKENS = 256
@@ -143,7 +144,7 @@ async def _variants(
     for number in range(variants):
         request: list[Message] = [{"role": "user", "content": f"{REQUEST}\n\n{line}"}]
         try:
-            text = (await model.respond(request, seed + number, MAX_TOKENS)).text.strip()
+            text = (await model.respond(request, seed_of(seed, task, number), MAX_TOKENS)).text.strip()
             reason = fault(text, line, needed) or ("said before" if text in texts else None)
         except NoResponse as error:
             reason = error.ending.value

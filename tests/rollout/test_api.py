@@ -18,6 +18,8 @@ from agentgym_rl.data.episode import Ending, Episode
 from agentgym_rl.envs import Task
 from agentgym_rl.envs.core import EnvUnavailable
 from agentgym_rl.rollout.collect import collect
+from agentgym_rl.rollout.gateway.request import Request
+from agentgym_rl.rollout.gateway.texts import chat_of
 from agentgym_rl.rollout.policies.api import ApiConversation, ChatModel, ModelRefused
 from agentgym_rl.rollout.policies.chat_client import pause
 from agentgym_rl.rollout.settings import RolloutSettings
@@ -31,9 +33,9 @@ def count(messages):
     return f"Action: say {replies + (messages[0]['role'] != 'user')}"
 
 
-def run(server, out, retries=6, **arguments):
+def run(server, out, retries=6, policy_seed=3, **arguments):
     async def work(name):
-        model = ChatModel(name, temperature=0.5, seed=3, retries=retries)
+        model = ChatModel(name, temperature=0.5, seed=policy_seed, retries=retries)
         settings = RolloutSettings(max_new_tokens=64, retries=1)
         return await collect("counter", "test", out, model, settings, **arguments), model.usage
 
@@ -52,11 +54,32 @@ def test_a_model_plays_and_is_counted(tmp_path):
     assert len(agenttraj.read(tmp_path / "a.json")) == 6
 
 
-def test_samples_are_asked_with_other_seeds_and_equal_ones_count_once(tmp_path):
-    server = ChatServer(count)
-    summary, _ = run(server, tmp_path / "a.json", n=2, samples=3, per_task=2)
-    assert {request["seed"] for request in server.requests} == {3, 4, 5}
+def test_equal_trajectories_of_a_task_count_once(tmp_path):
+    summary, _ = run(ChatServer(count), tmp_path / "a.json", n=2, samples=3, per_task=2)
     assert (summary.attempted, summary.kept) == (6, 2)
+
+
+def test_no_two_requests_of_runs_tasks_samples_or_turns_share_a_seed(tmp_path):
+    asked = [ChatServer(count) for _ in range(3)]
+    for server, seed in zip(asked, (0, 1, 0), strict=True):
+        run(server, tmp_path / "a.json", n=2, samples=3, policy_seed=seed)
+    first, other, again = ([request["seed"] for request in server.requests] for server in asked)
+    assert again == first
+    assert len({*first, *other}) == len(first) + len(other)
+    assert all(0 <= seed < 2**31 for seed in first)
+
+
+def test_a_harness_that_asks_the_same_twice_is_answered_with_another_seed():
+    server = ChatServer(count)
+
+    async def work(name):
+        chat = chat_of(ChatModel(name, temperature=1), seed=2**40)
+        for _ in range(2):
+            await chat.sample(Request(messages=[{"role": "user", "content": "go"}]), 8)
+
+    asyncio.run(server.during(work))
+    first, second = (request["seed"] for request in server.requests)
+    assert first != second and max(first, second) < 2**31
 
 
 def test_rate_limits_and_faults_are_waited_out(tmp_path):

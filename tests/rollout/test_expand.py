@@ -41,6 +41,11 @@ def test_a_rewording_is_the_trajectory_with_another_instruction(tmp_path):
     assert not (tmp_path / "a.json.partial.jsonl").exists()
 
 
+def test_no_two_rewordings_are_asked_for_with_one_seed(tmp_path):
+    _, server = run(tmp_path / "a.json", [kindly] * 6, n=3, variants=2)
+    assert len({request["seed"] for request in server.requests}) == 6
+
+
 def test_what_does_not_hold_is_not_kept(tmp_path):
     answers = [lambda line: line, lambda line: "make something", lambda line: "two\nlines", kindly, kindly]
     summary, _ = run(tmp_path / "a.json", answers, n=1, variants=5)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from functools import partial
 
@@ -17,6 +18,7 @@ from agentgym_rl.rollout.policies.api import ChatModel
 from agentgym_rl.rollout.policies.base import Policy
 from agentgym_rl.rollout.policies.model import ModelPolicy
 from agentgym_rl.rollout.policies.scripted import Function
+from agentgym_rl.rollout.seeds import seed_of
 from agentgym_rl.rollout.settings import Thinking
 
 Ask = Callable[[list[Message], int], Awaitable[Response]]
@@ -60,7 +62,8 @@ def chat_of(policy: Policy, seed: int, thinking: Thinking = Thinking.keep) -> Ch
                 prompt_limit=policy.prompt_tokens, response_limit=policy.response_tokens, thinking=thinking,
             )  # fmt: skip
         case ChatModel():
-            return TextChat(lambda messages, room: policy.respond(messages, seed % (1 << 31), room))
+            numbers = itertools.count()  # a harness may ask the same again, for another reply
+            return TextChat(lambda messages, room: policy.respond(messages, seed_of(seed, next(numbers)), room))
         case Function():
             return TextChat(partial(_called, policy.respond))
     raise ValueError(f"policy {policy.name!r} needs an environment; behind a gateway, give a model or a function")

@@ -19,6 +19,7 @@ from agentgym_rl.rollout.conversation import NoFurtherEpisode, NoResponse, Respo
 from agentgym_rl.rollout.loop import Aborted, Watch, run_episode
 from agentgym_rl.rollout.policies.base import Policy, Price, Usage
 from agentgym_rl.rollout.policies.chat_client import ChatClient
+from agentgym_rl.rollout.seeds import MOST_SEEDS, seed_of
 from agentgym_rl.rollout.settings import RolloutSettings
 from agentgym_rl.rollout.texts import Written
 
@@ -55,7 +56,7 @@ class ChatModel(Policy):
 
     Args:
         name: ``openai:<model>@<url>``.
-        seed: sent with the requests of an episode, plus the number of the sample.
+        seed: with task, sample and turn it gives the seed that is sent with a request.
         price: gives the cost.
         max_cost: in the currency of the price; None is no limit. Requests under way when it is reached are still paid.
         per_minute: most requests a minute; None is no limit beside the server's own.
@@ -112,7 +113,7 @@ class ChatModel(Policy):
         Raises:
             ModelRefused, BudgetSpent: see :meth:`respond`.
         """
-        seed = self.seed + sample
+        seed = seed_of(self.seed, task, sample)
         episode, _ = await run_episode(
             lambda: env, task, lambda: ApiConversation(self, seed, settings.max_new_tokens), settings, watch=watch,
             preface=self.preface(env, task),
@@ -139,7 +140,7 @@ class ChatModel(Policy):
 
     async def _reply(self, messages: list[Message], seed: int, max_tokens: int, temperature: float) -> Answer:
         """See :meth:`respond`."""
-        answer = await self._client.ask(messages, seed, max_tokens, temperature)
+        answer = await self._client.ask(messages, seed % MOST_SEEDS, max_tokens, temperature)
         if not self._client.reached:
             text = answer.text.rstrip(".")
             raise ModelRefused(f"{self.name} cannot be reached: {text}; check the address, and that its server runs")
@@ -200,7 +201,7 @@ class ChatModel(Policy):
 
 
 class ApiConversation:
-    """A conversation with a :class:`ChatModel`; tokens are not counted.
+    """A conversation with a :class:`ChatModel`; tokens are not counted. Each request has a seed of its own.
 
     No empty message is sent, which many APIs refuse: an empty reply is left out, and the two messages of the user
     around it are joined, as chat templates want user and assistant to take turns.
@@ -212,12 +213,15 @@ class ApiConversation:
     def __init__(self, model: ChatModel, seed: int, max_tokens: int) -> None:
         self.model, self.seed, self.max_tokens = model, seed, max_tokens
         self.messages: list[Message] = []
+        self._requests = 0
 
     async def start(self, messages: list[Message], parse: Parse) -> None:
         self.messages = list(messages)
 
     async def respond(self) -> Response:
-        response = await self.model.respond(self.messages, self.seed, self.max_tokens)
+        seed = seed_of(self.seed, self._requests)
+        self._requests += 1
+        response = await self.model.respond(self.messages, seed, self.max_tokens)
         if response.text.strip():
             self.messages.append({"role": "assistant", "content": response.text})
         return response
