@@ -145,7 +145,7 @@ async def collect(
                 progress=progress,
             )
             stored = [entry.episode for entry in entries if entry.episode is not None]
-            failed = failures(entries, min_counted, journal)
+            failed = failures(jobs, entries, min_counted, journal)
             ran = [episode for episode in stored if episode.messages]  # the oracle has no way for others that count
             if episodes is not None:
                 for job, entry in zip(jobs, entries, strict=True):

@@ -116,7 +116,7 @@ async def expand(
         entries = await run_jobs(
             jobs, work, LocalHost(), lambda _: of_class, journal=journal, patience=PATIENCE, progress=progress
         )
-        failed = failures(entries, min_counted, journal)
+        failed = failures(jobs, entries, min_counted, journal)
         counted = [entry.facts for entry in entries if entry.counts]
         trajectories = [agenttraj.decode(line) for facts in counted for line in facts["kept"]]
         rejected = Counter(reason for facts in counted for reason in facts["rejected"])

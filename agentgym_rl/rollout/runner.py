@@ -8,6 +8,7 @@ the work is resumed.
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -113,17 +114,19 @@ def check_share(min_counted: float) -> None:
         raise ValueError(f"min_counted={min_counted:g} is no share; give a number from 0 to 1")
 
 
-def failures(entries: Sequence[Entry], min_counted: float, journal: Journal) -> list[Episode]:
-    """The episodes that do not count, where enough others do.
+def failures(jobs: Sequence[Job], entries: Sequence[Entry], min_counted: float, journal: Journal) -> list[Episode]:
+    """The episodes that do not count, where enough others of each environment do.
 
     Raises:
-        EnvUnavailable: none counts, or a smaller share than ``min_counted``.
+        EnvUnavailable: of an environment none counts, or a smaller share than ``min_counted``.
     """
     failed = [entry.episode for entry in entries if entry.episode is not None and not entry.counts]
-    if failed:
-        count = Count(len(entries) - len(failed), len(entries), failed[0].error)
+    asked, uncounted = Counter(job.task.env for job in jobs), Counter(episode.env for episode in failed)
+    errors = {episode.env: episode.error for episode in reversed(failed)}
+    parts = {env: Count(asked[env] - uncounted[env], asked[env], errors[env]) for env in uncounted}
+    if parts:
         hint = f"; what has finished is kept in {journal.path}, and the same command runs the others again"
-        check_counted({failed[0].env: count}, min_counted, hint=hint)
+        check_counted(parts, min_counted, hint=hint)
     return failed
 
 

@@ -13,7 +13,7 @@ from agentgym_rl.envs.hosts import LocalHost
 from agentgym_rl.rollout.conversation import PolicyStopped
 from agentgym_rl.rollout.journal import Entry, Journal
 from agentgym_rl.rollout.policies import Oracle, Policy
-from agentgym_rl.rollout.runner import Job, episodes_of, run_jobs
+from agentgym_rl.rollout.runner import Job, episodes_of, failures, run_jobs
 from agentgym_rl.rollout.settings import RolloutSettings
 from agentgym_rl.rollout.supervised import Example
 
@@ -142,6 +142,22 @@ def test_an_end_of_the_work_cancels_the_others_and_closes_the_sessions(monkeypat
     with pytest.raises(PolicyStopped, match="spent"):
         run(work, concurrency=3)
     assert (cancelled, len(closed)) == (JOBS[:2], 3)
+
+
+def test_episodes_that_do_not_count_are_told_by_environment(tmp_path):
+    def entries(failing):
+        return [
+            Entry(episode_of(job, Ending.ENV_ERROR)) if job.key in failing else Entry(facts={"kept": []})
+            for job in JOBS
+        ]
+
+    with Journal(tmp_path / "a.jsonl") as journal:
+        assert failures(JOBS, entries(()), 1.0, journal) == []
+        (failed,) = failures(JOBS, entries({"plain_2 1"}), 0.8, journal)
+        assert failed.item_id == "plain_2"
+        down = {f"plain_{index} {sample}" for index in range(4) for sample in range(2)}
+        with pytest.raises(EnvUnavailable, match=r"only 0 of 8 episodes of plain count \(min_counted=0.4\).*gone"):
+            failures(JOBS, entries({"counter_0 0", *down}), 0.4, journal)
 
 
 def test_facts_are_asked_for_when_an_episode_ends():

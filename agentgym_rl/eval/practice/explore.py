@@ -177,7 +177,7 @@ class Explorer:
             lambda _: options, journal=self._journal, concurrency=self.concurrency, patience=PATIENCE,
             progress=lambda done, total: self.progress("episodes", first + done, first + total),
         )  # fmt: skip
-        failures(entries, exploration.min_counted, self._journal)
+        failures(jobs, entries, exploration.min_counted, self._journal)
         made = [
             (job.sample, backward.made(entry.episode, self.world))
             for job, entry in zip(jobs, entries, strict=True)

@@ -190,7 +190,7 @@ class Learner:
             course.rules.session_options, journal=journal, concurrency=self.concurrency, patience=PATIENCE,
             progress=lambda done, total: self.progress(f"step {number}: episodes", done, total),
         )  # fmt: skip
-        failures(entries, course.min_counted, journal)
+        failures(jobs, entries, course.min_counted, journal)
         groups: dict[Task, list[Episode]] = {}
         for job, entry in zip(jobs, entries, strict=True):
             if entry.counts and entry.episode is not None:
