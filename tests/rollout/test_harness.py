@@ -438,6 +438,15 @@ def test_a_harness_is_evaluated_with_the_thinking_that_it_was_trained_with(scrip
     assert chats[0].thinking == thinking
 
 
+def test_a_harness_samples_and_reads_as_its_model_does():
+    model = Function(lambda messages: "hello")
+    model.temperature, model.prompts = 0.7, {"maze": "Keep right."}
+    policy = HarnessPolicy(Harness(command=["true"]), model)
+    assert (policy.temperature, policy.prompts, policy.exemplars) == (0.7, model.prompts, None)
+    with pytest.raises(ValueError, match=r"temperature=0.5 has no effect: true with .* samples at 0.7"):
+        evaluate(policy, "maze:test:1", temperature=0.5)
+
+
 def test_a_policy_that_reads_no_messages_is_no_model(script):
     with pytest.raises(ValueError, match="policy 'oracle' needs an environment"):
         HarnessPolicy(Harness(command=["true"]), Oracle())

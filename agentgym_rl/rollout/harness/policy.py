@@ -35,7 +35,8 @@ class HarnessPolicy(Policy):
         self.harness, self.model, self.seed = harness, model, seed
         self.name = f"{harness.function or shlex.join(harness.command)} with {model.name}"
         self.weights = " ".join(filter(None, [model.weights, harness.digest]))
-        self.usage, self.backend = model.usage, model.backend
+        self.usage, self.backend, self.temperature = model.usage, model.backend, model.temperature
+        self.prompts, self.exemplars = model.prompts, model.exemplars
         self._gateway = SharedGateway()
         chat_of(model, seed)
 
