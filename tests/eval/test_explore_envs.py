@@ -17,7 +17,7 @@ from agentgym_rl.envs import Task, make
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "rollout"))
 
-from chat_server import ChatServer, serving
+from chat_server import ChatServer, samples, serving
 
 LOOK = {
     "todo": 'get_tasks with Action Input: {"project_id": "PROJECT"}',
@@ -43,12 +43,13 @@ def start_of(env, rollout, split="train"):
 class Oracles(ChatServer):
     """An explorer that does what solves the task as which its episode begins, and a writer who says so.
 
-    ``made`` are its commands by episode, that is by the seed; the last looks at the result.
+    ``made`` are its commands by episode; the last looks at the result.
     """
 
     def __init__(self, env, ideas, rollouts=("train",)):
         super().__init__(self.said)
         self.ideas, self.made = ideas, []
+        self.tasks = [Task(env, index) for index in range(20)]
         for rollout, split in enumerate(rollouts):
             commands = make(env).oracle(start_of(env, rollout, split))
             commands = commands if env == "sqlgym" else commands[:-1]
@@ -65,7 +66,7 @@ class Oracles(ChatServer):
         if prompt.startswith("Somebody used"):
             count = int(re.findall(r"(?m)^(\d+)\. ", prompt)[-1])
             return json.dumps(self.ideas(count))
-        made = self.made[self.body["seed"]]
+        made = self.made[samples(*self.tasks)[self.body["seed"]]]
         turn = sum(message["role"] == "assistant" for message in messages) - 1
         return f"Action: {made[turn] if turn < len(made) else self.end}"
 

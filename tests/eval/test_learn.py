@@ -24,12 +24,14 @@ from agentgym_rl.rollout.playbook import Op, Operation, Playbook
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "rollout"))
 
-from chat_server import ChatServer, serving
+from chat_server import ChatServer, samples, serving
 
 pytestmark = pytest.mark.usefixtures("toys")
 
 RULE = "Begin with one and go up by one."
 ADD = json.dumps([{"op": "ADD", "text": RULE}])
+GAMES = [*(Task("counter", index) for index in range(60)), *(Task("vast", index) for index in range(300_000, 300_010))]
+SAMPLES = samples(*GAMES)
 KEYS = ("samples=2", "tasks=3", "epochs=1", "retries=0")
 
 
@@ -45,9 +47,9 @@ def kind(body):
 
 
 class Scripted(ChatServer):
-    """Plays ``counter`` right where its prompt has the rule, or else with odd seeds; writes what a test says."""
+    """Plays ``counter`` right where its prompt has the rule, or else in odd samples; writes what a test says."""
 
-    def __init__(self, *written, lucky=lambda seed: seed % 2, **answers):
+    def __init__(self, *written, lucky=lambda sample: sample % 2, **answers):
         super().__init__(self.said)
         self.written, self.answers, self.lucky = list(written), answers, lucky
 
@@ -55,7 +57,7 @@ class Scripted(ChatServer):
         if (what := kind(self.body)) == "episode":
             turn = sum(message["role"] == "assistant" for message in messages)  # one is canned
             has_rule = any(RULE in message["content"] for message in messages)
-            return f"Action: say {turn if has_rule or self.lucky(self.body['seed']) else 9}"
+            return f"Action: say {turn if has_rule or self.lucky(SAMPLES[self.body['seed']]) else 9}"
         if what == "operations":
             return self.written.pop(0) if len(self.written) > 1 else self.written[0]
         return self.answers.get(what, f"a {what}")
@@ -77,7 +79,7 @@ def test_a_true_rule_raises_success():
     assert result.exit_code == 0, result.output
     assert "solved by step: 50.0%, 100.0%" in result.stdout
     assert "3 of 6 groups asked about; 3 ADD" in result.stdout
-    assert re.search(r"counter.*0\.0 .*100\.0 .*\+100\.0", result.stdout), "without the rule seed 0 is no luck"
+    assert re.search(r"counter.*0\.0 .*100\.0 .*\+100\.0", result.stdout), "without the rule sample 0 is no luck"
     (lesson,) = Playbook.read("book/playbook.json").lessons
     assert (lesson.text, lesson.born, len(lesson.groups), lesson.episodes, lesson.successes) == (RULE, 1, 3, 6, 6)
     assert Path("book/diffs/step001.diff").read_text().endswith(f"+counter [1] {RULE}\n")
@@ -98,14 +100,14 @@ def test_a_validation_in_which_nothing_counts_is_an_error(monkeypatch):
         return await reset(self, task)
 
     monkeypatch.setattr(toy.Counter, "reset", failing)
-    server = Scripted(ADD, lucky=lambda seed: True)
+    server = Scripted(ADD, lucky=lambda sample: True)
     result = learn(server, "validation=counter:train:1", "--json", panel="counter:test:1")
     assert result.exit_code == 2 and json.loads(result.stdout)["out"] == "book", "what was learned is told all the same"
     assert "only 0 of 1 episodes of counter count (min_counted=0.95)" in result.stderr
 
 
 def test_flat_groups_cost_no_question():
-    server = Scripted(ADD, lucky=lambda seed: False)
+    server = Scripted(ADD, lucky=lambda sample: False)
     result = learn(server, "epochs=4")
     assert result.exit_code == 0, result.output
     assert "ended: no group of the last 2 steps had both outcomes; give other tasks" in result.stdout
@@ -114,7 +116,7 @@ def test_flat_groups_cost_no_question():
 
 
 def test_a_writer_judges_by_itself():
-    server = Scripted("[]", lucky=lambda seed: False)
+    server = Scripted("[]", lucky=lambda sample: False)
     assert learn(server, "rewards=false", "form=rules").exit_code == 0
     assert len(server.asked("contrast")) == 6
     texts = [body["messages"][0]["content"] for body in server.requests if kind(body) != "episode"]
@@ -312,7 +314,7 @@ def test_an_evaluation_with_and_without():
     playbook = Playbook()
     playbook.apply(Operation(Op.add, RULE), "counter", 1, "counter_1")
     playbook.write(Path("book.json"))
-    server = Scripted(ADD, lucky=lambda seed: False)
+    server = Scripted(ADD, lucky=lambda sample: False)
     result = evaluated(server, "playbook=book.json")
     assert result.exit_code == 0, result.output
     assert "with the playbook against without" in result.stdout and "+100.0" in result.stdout

@@ -3,9 +3,21 @@
 import asyncio
 import json
 from contextlib import asynccontextmanager, contextmanager
+from functools import cache
 from threading import Thread
 
 from aiohttp import web
+
+from agentgym_rl.rollout.seeds import MOST_SEEDS, seed_of
+
+
+@cache
+def samples(*tasks, run=0):
+    """The number of the sample, by the seeds that the requests of a run with a seed have."""
+    return {
+        seed_of(seed_of(run, task, sample), turn) % MOST_SEEDS: sample
+        for task in tasks for sample in range(20) for turn in range(25)
+    }  # fmt: skip
 
 
 class ChatServer:
