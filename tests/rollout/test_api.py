@@ -117,6 +117,19 @@ def test_what_the_first_request_is_refused_is_told_at_once(tmp_path, status, mes
     assert len(server.requests) == 1
 
 
+def test_what_an_earlier_call_has_used_does_not_make_a_refusal_one_of_a_task(tmp_path):
+    server = ChatServer(count, *[(403, "denied")] * 9)
+
+    async def work(name):
+        model = ChatModel(name, temperature=0)
+        model.usage.add(10, 2)  # as an evaluation that goes on takes it over
+        await collect("counter", "test", tmp_path / "a.json", model, RolloutSettings())
+
+    with pytest.raises(ModelRefused, match="denied"):
+        asyncio.run(server.during(work))
+    assert len(server.requests) == 1
+
+
 def test_a_server_that_is_not_there_is_told_within_seconds(tmp_path):
     with socket.create_server(("127.0.0.1", 0)) as closed:
         address = f"http://127.0.0.1:{closed.getsockname()[1]}/v1"

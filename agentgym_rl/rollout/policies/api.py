@@ -103,7 +103,7 @@ class ChatModel(Policy):
         self.price, self.max_cost, self.per_minute = price, max_cost, per_minute
         self.beside: Sequence[ChatModel] = ()
         """Others whose cost counts against ``max_cost``, too."""
-        self._next, self._unread, self._uncounted = 0.0, 0, False
+        self._next, self._unread, self._uncounted, self._replied = 0.0, 0, False, False
 
     async def run(
         self, env: TextEnv, task: Task, settings: RolloutSettings, sample: int = 0, watch: Watch | None = None
@@ -144,8 +144,9 @@ class ChatModel(Policy):
         if not self._client.reached:
             text = answer.text.rstrip(".")
             raise ModelRefused(f"{self.name} cannot be reached: {text}; check the address, and that its server runs")
-        known = self.usage.calls > 0
+        known = self._replied
         if answer.meaning is Meaning.REPLY or answer.prompt_tokens:
+            self._replied = True
             self.usage.add(answer.prompt_tokens, answer.completion_tokens)
         if answer.meaning is Meaning.REPLY:
             self._warn_of_uncounted(answer)
@@ -164,7 +165,7 @@ class ChatModel(Policy):
 
         Args:
             text: of the error.
-            known: the API has replied to a request.
+            known: the API has replied to a request; ``usage`` may be that of an earlier call that is gone on with.
 
         Raises:
             Aborted, ModelRefused: see :meth:`respond`.
