@@ -27,8 +27,8 @@ from agentgym_rl.rollout.harness import policy as policy_module
 from agentgym_rl.rollout.harness import process
 from agentgym_rl.rollout.harness.policy import HarnessPolicy
 from agentgym_rl.rollout.harness.run import Assignment, run_harness
-from agentgym_rl.rollout.harness.settings import Harness
 from agentgym_rl.rollout.harness.shared import SharedGateway
+from agentgym_rl.rollout.harness.settings import Harness
 from agentgym_rl.rollout.policies.scripted import Function, Oracle
 from agentgym_rl.rollout.settings import RolloutSettings
 
@@ -445,6 +445,17 @@ def test_a_harness_samples_and_reads_as_its_model_does():
     assert (policy.temperature, policy.prompts, policy.exemplars) == (0.7, model.prompts, None)
     with pytest.raises(ValueError, match=r"temperature=0.5 has no effect: true with .* samples at 0.7"):
         evaluate(policy, "maze:test:1", temperature=0.5)
+
+
+def test_a_gateway_serves_one_event_loop_after_another():
+    shared = SharedGateway()
+
+    async def work():
+        first, second = await asyncio.gather(shared.opened(), shared.opened())
+        await shared.close()
+        return first is second
+
+    assert [asyncio.run(work()) for _ in range(2)] == [True, True]
 
 
 def test_a_policy_that_reads_no_messages_is_no_model(script):

@@ -6,6 +6,7 @@ import asyncio
 from importlib.util import find_spec
 from typing import Any
 
+from agentgym_rl.envs.hosts.host import PerLoop
 from agentgym_rl.rollout.policies.model import Generated, ModelPolicy
 
 
@@ -50,7 +51,7 @@ class VllmModel(ModelPolicy):
             **(_on_cpu(self.context) if cpu else {}),
         }
         self._engine: Any = None
-        self._starting = asyncio.Lock()
+        self._starting = PerLoop(asyncio.Lock)
         self._requests = 0
 
     async def generate(self, *, request_id: str, prompt_ids: list[int], sampling_params: dict[str, Any]) -> Generated:
@@ -86,7 +87,7 @@ class VllmModel(ModelPolicy):
             self._engine = None
 
     async def _started(self) -> Any:
-        async with self._starting:
+        async with self._starting.get():
             if self._engine is None:
                 from vllm.engine.arg_utils import AsyncEngineArgs
                 from vllm.v1.engine.async_llm import AsyncLLM
