@@ -27,8 +27,8 @@ from agentgym_rl.rollout.harness import policy as policy_module
 from agentgym_rl.rollout.harness import process
 from agentgym_rl.rollout.harness.policy import HarnessPolicy
 from agentgym_rl.rollout.harness.run import Assignment, run_harness
-from agentgym_rl.rollout.harness.shared import SharedGateway
 from agentgym_rl.rollout.harness.settings import Harness
+from agentgym_rl.rollout.harness.shared import SharedGateway
 from agentgym_rl.rollout.policies.scripted import Function, Oracle
 from agentgym_rl.rollout.settings import RolloutSettings
 

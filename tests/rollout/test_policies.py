@@ -73,6 +73,25 @@ def test_random_actions_depend_on_seed_task_and_sample():
     assert [text.rpartition("\n")[2] for text in unseeded] == actions(Random())
 
 
+def test_random_actions_are_the_same_after_a_failed_attempt(monkeypatch):
+    step, fails = toy.Counter.step, iter([False, True])
+
+    async def flaky(self, action):
+        if next(fails, False):
+            raise EnvUnavailable("gone")
+        return await step(self, action)
+
+    settings = RolloutSettings(style="compact", max_turns=8)
+
+    def drawn():
+        episode = asyncio.run(Random(1).run(toy.Counter(), Task("counter", 2), settings))
+        return episode.attempts, [turn.action for turn in episode.turns]
+
+    _, undisturbed = drawn()
+    monkeypatch.setattr(toy.Counter, "step", flaky)
+    assert drawn() == (2, undisturbed)
+
+
 def test_where_no_actions_are_listed_those_of_other_tasks_are_drawn():
     env, task, settings = make("textcraft", style="compact"), Task("textcraft", 12), RolloutSettings(style="compact")
     policy = Random()

@@ -94,12 +94,16 @@ class Random(Policy):
         seed = " ".join(str(part) for part in parts if part is not None)
         script = RandomScript(seed, env, settings.action_format, lambda: self._commands(env, task))
 
+        def converse() -> Scripted:  # an episode that is run again draws the same
+            script.begin()
+            return Scripted(script)
+
         def both(action: str | None, step: Step) -> None:
             script.watch(action, step)
             if watch is not None:
                 watch(action, step)
 
-        episode, _ = await run_episode(lambda: env, task, lambda: Scripted(script), settings, watch=both)
+        episode, _ = await run_episode(lambda: env, task, converse, settings, watch=both)
         return episode
 
     def _commands(self, env: TextEnv, task: Task) -> list[str]:
@@ -199,10 +203,15 @@ class RandomScript:
     def __init__(
         self, seed: str, env: TextEnv, action_format: ActionFormat, unlisted: Callable[[], Sequence[str]]
     ) -> None:
-        self._rng = random.Random(seed)
+        self._seed = seed
         self._env = env
         self._format = action_format
         self._unlisted = unlisted
+        self.begin()
+
+    def begin(self) -> None:
+        """Draw from the start again."""
+        self._rng = random.Random(self._seed)
         self._listed: Sequence[str] | None = None
 
     def __call__(self, messages: list[Message]) -> str:
