@@ -144,8 +144,10 @@ async def _variants(
     for number in range(variants):
         request: list[Message] = [{"role": "user", "content": f"{REQUEST}\n\n{line}"}]
         try:
-            text = (await model.respond(request, seed_of(seed, task, number), MAX_TOKENS)).text.strip()
-            reason = fault(text, line, needed) or ("said before" if text in texts else None)
+            response = await model.respond(request, seed_of(seed, task, number), MAX_TOKENS)
+            text = response.text.strip()
+            cut = f"cut at {MAX_TOKENS} tokens" if response.finish_reason == "length" else None
+            reason = cut or fault(text, line, needed) or ("said before" if text in texts else None)
         except NoResponse as error:
             reason = error.ending.value
         if reason:

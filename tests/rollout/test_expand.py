@@ -2,6 +2,7 @@
 
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import pytest
 from chat_server import ChatServer
@@ -44,6 +45,20 @@ def test_a_rewording_is_the_trajectory_with_another_instruction(tmp_path):
 def test_no_two_rewordings_are_asked_for_with_one_seed(tmp_path):
     _, server = run(tmp_path / "a.json", [kindly] * 6, n=3, variants=2)
     assert len({request["seed"] for request in server.requests}) == 6
+
+
+def test_a_rewording_that_was_cut_is_not_kept(tmp_path):
+    class Cut(ChatModel):
+        async def respond(self, messages, seed, max_tokens):
+            response = await super().respond(messages, seed, max_tokens)
+            return replace(response, finish_reason="length")
+
+    async def work(name):
+        await expand("textcraft", "train", tmp_path / "a.json", Cut(name, temperature=1), n=1)
+
+    server = ChatServer(lambda messages: kindly(messages[-1]["content"].splitlines()[-1]))
+    with pytest.raises(NothingKept, match="1 cut at 256 tokens"):
+        asyncio.run(server.during(work))
 
 
 def test_what_does_not_hold_is_not_kept(tmp_path):
