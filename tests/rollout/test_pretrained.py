@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import shutil
 import subprocess
 import sys
 import threading
@@ -21,6 +20,7 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 pytest.importorskip("verl")
+httpx, hub = pytest.importorskip("httpx"), pytest.importorskip("huggingface_hub")
 gguf = pytest.importorskip("gguf", reason="needs gguf: pip install 'agentgym-rl[smollm2]'")
 
 from agentgym_rl.envs.core import MissingExtra  # noqa: E402
@@ -313,11 +313,13 @@ def test_a_model_of_the_hub(cache, wheel, monkeypatch):
     assert tokenizer.chat_template == gguf_model.TEMPLATE
     assert tokenizer.tokenize("a  12") == ["a", "ĠĠ", "1", "2"]
 
-    def unreachable(*_: object, **__: object) -> None:
-        raise huggingface_hub.errors.LocalEntryNotFoundError("no connection")
 
-    shutil.rmtree(folder)
-    monkeypatch.setattr(huggingface_hub, "snapshot_download", unreachable)
+@pytest.mark.parametrize("kind", [hub.errors.LocalEntryNotFoundError, httpx.ReadTimeout])
+def test_a_hub_that_does_not_give_a_model(cache, monkeypatch, kind):
+    def unreachable(*_: object, **__: object) -> None:
+        raise kind("no connection")
+
+    monkeypatch.setattr(hub, "snapshot_download", unreachable)
     with pytest.raises(
         FileNotFoundError, match="toys/toy cannot be downloaded from the Hugging Face hub: no connection"
     ):

@@ -154,11 +154,12 @@ def _from_hub(model: str, part: Path) -> Path:
     digit is a token.
     """
     import huggingface_hub
+    from httpx import HTTPError
 
     made, patterns = part / "model", ["*.json", "*.txt", "model.safetensors"]
     try:
         huggingface_hub.snapshot_download(model, local_dir=made, allow_patterns=patterns)
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, HTTPError) as error:
         raise FileNotFoundError(f"{model} cannot be downloaded from the Hugging Face hub: {error}") from error
     shutil.rmtree(made / ".cache", ignore_errors=True)
     settings = made / "tokenizer_config.json"
