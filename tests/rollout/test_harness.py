@@ -410,6 +410,22 @@ def test_an_edited_program_is_another_evaluation(script, functions, tmp_path, mo
     assert Harness(function="harness_functions:agent").digest != before != ""
 
 
+def test_what_grades_and_limits_a_harness_tells_its_results_apart(tmp_path):
+    grader = tmp_path / "grader.py"
+    grader.write_text("def grade(task, folder): return 1")
+    given = (
+        {}, {"max_tokens": 9}, {"env": {"LEVEL": "2"}}, {"grade_file": "reward.txt"},
+        {"grade_function": f"{grader}:grade"}, {"grade_command": ["python", str(grader)]},
+    )  # fmt: skip
+    harnesses = [Harness(command=["true"], **settings) for settings in given]
+    digests = [harness.digest for harness in harnesses]
+    assert len({*digests}) == len(given)
+    grader.write_text("def grade(task, folder): return 0")
+    changed = [harness.digest != digest for harness, digest in zip(harnesses, digests, strict=True)]
+    assert changed == [False] * 4 + [True] * 2
+    assert Harness(command=["true"], concurrency=2, grade_seconds=9).digest == digests[0]
+
+
 def test_a_harness_is_told_what_its_model_should_read_first(script):
     policy = HarnessPolicy(
         Harness(command=script('ask(task["preface"]); reward(1)')), Function(lambda messages: "hello")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
 import shutil
@@ -108,10 +109,17 @@ class Harness:
 
     @property
     def digest(self) -> str:
-        """Of the files that the command line names, or of the function's; empty where there is none."""
-        named = [_module(self.function).__file__] if self.function else self.words
-        files = [Path(word) for word in named if word and word != sys.executable and Path(word).is_file()]
-        return sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:12] if files else ""
+        """Of the files that its and its grader's command lines name, or of their functions', and of what else may
+        change rewards; empty where there is none."""
+        functions = [_module(name).__file__ for name in (self.function, self.grade_function) if name]
+        commands = [word for command in (self.command, self.grade_command) if command for word in program(command)]
+        named = [word for word in [*functions, *commands] if word and word != sys.executable]
+        content = b"".join(Path(word).read_bytes() for word in named if Path(word).is_file())
+        rest = [
+            self.max_tokens, self.memory_mb, self.grade_file, self.grade_function, [*self.grade_command], {**self.env}
+        ]  # fmt: skip
+        content += json.dumps(rest).encode() if any(rest) else b""
+        return sha256(content).hexdigest()[:12] if content else ""
 
 
 WANTED = {
