@@ -153,13 +153,13 @@ class Stages:
             metrics |= run.mixture.metrics() | run.curriculum.metrics()
             if from_start := [episode for episode in episodes if not episode.prefix_turns]:
                 metrics |= episode_metrics(from_start, run.resolved.whole)
-            # not where all were in the journal of a killed unit
-            if "gen" in (seconds := run.trainer.timing_raw):  # type: ignore[assignment]
-                metrics["rollout/episodes_per_s"] = len(episodes) / seconds["gen"]
-            run.saver.store_episodes(f"step{state.global_step:06d}", episodes)
+            by_phase = run.trainer.timing_raw
+            if "gen" in by_phase:  # not where all were in the journal of a killed unit
+                metrics["rollout/episodes_per_s"] = len(episodes) / by_phase["gen"]
+            step = f"step{state.global_step:06d}"
+            run.saver.store_episodes(step, episodes)
             if run.config.profile and any(episode.began for episode in episodes):
-                name = f"step{state.global_step:06d}"
-                timeline.write(run.folder.path / "timeline" / f"{name}.html", name, episodes)
+                timeline.write(run.folder.path / "timeline" / f"{step}.html", step, episodes)
         run.log.log(state.global_step, metrics)
         self._report()
 
