@@ -63,6 +63,20 @@ def test_files_are_trained_with():
     ]  # fmt: skip
 
 
+@pytest.mark.slow
+def test_files_are_swept_over():
+    pytest.importorskip("verl")
+    run("new", "algorithm", "last_turn")
+    words = ["experiment=smoke", "name=x-${algorithm.name}", "algorithm=grpo,./last_turn.py:LastTurn"]
+    listed = run("train", "-m", "--show", *words).stdout
+    assert "runs/x-grpo" in listed and "runs/x-last_turn" in listed
+
+
+def test_a_file_is_not_added_to_a_group_of_one():
+    run("new", "algorithm", "last_turn")
+    assert "remove + prefix: 'algorithm=last_turn'" in refused("train", "name=x", "+algorithm=./last_turn.py", "--show")
+
+
 def test_a_loss_from_a_file(here):
     pytest.importorskip("torch")
     from agentgym_rl.algorithms.losses import loss_of

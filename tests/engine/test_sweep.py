@@ -32,6 +32,8 @@ def test_hydras_own_grammar():
     )
     assert swept("verl.trainer.nnodes=1,2") == [["verl.trainer.nnodes=1"], ["verl.trainer.nnodes=2"]]
     assert swept("model=/a/b,Qwen/c") == [["model=/a/b"], ["model=Qwen/c"]]
+    assert swept("algorithm=grpo,./mine.py:Mine") == [["algorithm=grpo"], ["algorithm=./mine.py:Mine"]]
+    assert swept("env.address=http://a:1,http://b:1") == [["env.address=http://a:1"], ["env.address=http://b:1"]]
     assert swept("algorithm.lr=choice(1e-3,1e-4)") == [["algorithm.lr=0.001"], ["algorithm.lr=0.0001"]]
     for word in ("name='a,b'", "envs.toy.difficulty=[a,b]", "name=x-${algorithm.name}", "envs.toy.options={n: 1}"):
         assert expand([word]) == [([], [word])]

@@ -222,11 +222,11 @@ def _adopted(override: str) -> str:
     Raises:
         FileNotFoundError, ValueError: there is no such file, or no such class in it.
     """
-    group, _, value = override.partition("=")
-    if not is_file(value) or group.lstrip("+") not in {"env", *FROM_FILES}:
+    name, _, value = override.partition("=")
+    group = words.key(override)
+    if not is_file(value) or group not in {"env", *FROM_FILES}:
         return override
-    name = registry.adopt(value) if group.lstrip("+") == "env" else adopt(value, FROM_FILES[group])
-    return f"{group}={name}"
+    return f"{name}={registry.adopt(value) if group == 'env' else adopt(value, FROM_FILES[group])}"
 
 
 def _replace_envs(composed: DictConfig, overrides: Sequence[str]) -> None:

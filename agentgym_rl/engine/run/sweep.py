@@ -79,7 +79,7 @@ def expand(overrides: Sequence[str]) -> list[tuple[list[str], list[str]]]:
                 if not override.is_discrete_sweep():
                     raise RecipeError(f"{override.input_line} has no end of values; list them: key=1,2 or range(1,4)")
                 key = override.get_key_element()
-                choices.append([f"{key}={value}" for value in override.sweep_string_iterator()])
+                choices.append([f"{key}={_as_written(value)}" for value in override.sweep_string_iterator()])
                 if not choices[-1]:
                     raise RecipeError(f"{override.input_line} matches nothing")
     except HydraException as error:
@@ -88,6 +88,11 @@ def expand(overrides: Sequence[str]) -> list[tuple[list[str], list[str]]]:
         ([override for override, is_swept in zip(chosen, swept, strict=True) if is_swept], list(chosen))
         for chosen in product(*choices)
     ]
+
+
+def _as_written(value: str) -> str:
+    """A swept value with its colons, which Hydra escapes: files (``./mine.py:Mine``), addresses and hub ids have some."""
+    return value if value[:1] in "'\"[{" else value.replace("\\:", ":")
 
 
 def jobs(overrides: Sequence[str], *, show: bool = False) -> list[Job]:
