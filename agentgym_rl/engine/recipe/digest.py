@@ -7,6 +7,7 @@ import hashlib
 import inspect
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterable, Mapping
@@ -75,18 +76,20 @@ def named_files(settings: Mapping[str, Any]) -> dict[str, str]:
 
 
 def versions() -> dict[str, str]:
-    """Versions of the packages that a result depends on, with the git revision where there is one."""
+    """Versions of the packages that a result depends on, with the git revision of a checkout."""
     version_of = {"python": sys.version.split()[0]}
     for package in PACKAGES:
         try:
             version_of[package] = version(package)
         except PackageNotFoundError:
             continue
-    revision = subprocess.run(
-        ["git", "rev-parse", "HEAD"], cwd=Path(__file__).parent, capture_output=True, text=True, check=False
-    )
-    if revision.returncode == 0:
-        version_of["git"] = revision.stdout.strip()
+    checkout = Path(__file__).parents[3]
+    if (checkout / ".git").exists() and shutil.which("git"):  # site-packages may lie in a repository of another project
+        revision = subprocess.run(
+            ["git", "rev-parse", "HEAD"], cwd=checkout, capture_output=True, text=True, check=False
+        )
+        if revision.returncode == 0:
+            version_of["git"] = revision.stdout.strip()
     return version_of
 
 
