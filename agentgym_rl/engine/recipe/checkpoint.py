@@ -47,6 +47,12 @@ def place_of(checkpoint: Path, model: str) -> Path:
     return checkpoint / (ACTOR if model == POLICY else f"models/{model}")
 
 
+def numbered(run: Path) -> list[Path]:
+    """The checkpoints of a run by their steps, without copies that somebody made, such as ``global_step_3.bak``."""
+    found = ((_STEP.fullmatch(folder.name), folder) for folder in (run / "checkpoints").glob("global_step_*"))
+    return [folder for _, folder in sorted((int(match[1]), folder) for match, folder in found if match)]
+
+
 def find(place: str, step: int | None = None) -> Checkpoint:
     """The checkpoint that a place stands for.
 
@@ -84,10 +90,7 @@ def is_run(place: str) -> bool:
 
 def _checked(checkpoint: Checkpoint) -> Checkpoint:
     if not (checkpoint.folder / ACTOR / "fsdp_config.json").is_file():
-        there = sorted(
-            (folder.name for folder in (checkpoint.run / "checkpoints").glob("global_step_*")),
-            key=lambda name: int(name.rpartition("_")[2]),
-        )
+        there = [folder.name for folder in numbered(checkpoint.run)]
         raise FileNotFoundError(
             f"{checkpoint.folder} holds no checkpoint; {checkpoint.run} has {', '.join(there) or 'none'}"
         )

@@ -16,6 +16,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from agentgym_rl.data.episode import Episode
 from agentgym_rl.data.files import write_text
+from agentgym_rl.engine.recipe.checkpoint import numbered
 from agentgym_rl.engine.recipe.config import BudgetConfig
 from agentgym_rl.engine.run import manifest
 from agentgym_rl.envs.tables import json_object, read_utf8
@@ -152,6 +153,8 @@ def read_state(file: Path) -> State:
     return state
 
 
+MADE_FIRST = ("model", "demonstrations")
+"""What a run makes by its recipe before it is launched."""
 STATE, PREVIOUS = "state.json", "state.previous.json"
 """The state of the newest checkpoint, and that of the one before."""
 _RESTORE = "copy state.previous.json over state.json to go on from the checkpoint before, or choose another run.dir"
@@ -217,6 +220,9 @@ class RunFolder:
                 f"{folder} holds a run of another configuration ({'; '.join(_changes(before, identity)[:5])}); "
                 "use its settings to resume it, or choose another run.dir"
             )
+        if not self.resumed and known.is_file() and read_utf8(known) != identity:  # refused, and its recipe mended
+            for made in MADE_FIRST:
+                shutil.rmtree(self.path / made, ignore_errors=True)
         write_text(known, identity)
         if config is not None:
             write_text(self.path / "config.yaml", config)
@@ -324,8 +330,7 @@ class RunFolder:
         """Remove all but the newest checkpoints and those that the states of the run or its algorithm name."""
         for leftover in self.checkpoints.glob(".global_step_*"):  # of a removal that was cut short
             shutil.rmtree(leftover)
-        there = sorted(self.checkpoints.glob("global_step_*"), key=lambda path: int(path.name.rpartition("_")[2]))
-        if not (old := there[:-keep]):
+        if not (old := numbered(self.path)[:-keep]):
             return
         naming = [self.path / STATE, self.path / PREVIOUS, *self.path.glob("algorithm_*.json")]
         named = "".join(file.read_text(encoding="utf-8") for file in naming if file.is_file())

@@ -16,7 +16,6 @@ from agentgym_rl.engine.recipe.config import TinyModelConfig
 from agentgym_rl.engine.recipe.digest import digest
 from agentgym_rl.engine.recipe.resolved import Resolved
 from agentgym_rl.envs.core import OracleUnavailable
-from agentgym_rl.envs.tables import json_object
 from agentgym_rl.rollout.conversation import Scripted
 from agentgym_rl.rollout.loop import run_attempt
 from agentgym_rl.rollout.policies.scripted import OracleScript
@@ -69,12 +68,6 @@ def home(run: Resolved, folder: Path) -> Path:
     if config.run.cache is None:
         return folder / "model"
     return Path(config.run.cache).resolve() / f"model-{digest(config, cloned=False)}"
-
-
-def is_of(folder: Path, model: TinyModelConfig, seed: int) -> bool:
-    """True if a folder holds the model of a recipe."""
-    known = json_object(folder / RECIPE)
-    return {key: value for key, value in known.items() if key != "parameters"} == {"seed": seed, **asdict(model)}
 
 
 def build(folder: Path, model: TinyModelConfig, texts: Iterable[str], seed: int) -> Path:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import atexit
 import os
-import shutil
 import sys
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, nullcontext, redirect_stderr, redirect_stdout
@@ -98,8 +97,6 @@ def _model(run: Resolved, folder: RunFolder, progress: Progress) -> str:
     from agentgym_rl.engine.run import tiny
 
     home = tiny.home(run, folder.path)
-    if home.is_dir() and not folder.resumed and not tiny.is_of(home, config.model, config.seed):
-        shutil.rmtree(home)  # of a run that was refused, before its recipe was mended
     if not home.is_dir():
         progress.say("building the tiny model")
         texts = asyncio.run(tiny.corpus(run, progress.bar))
