@@ -35,12 +35,11 @@ def sealed(folder: Path) -> bool:
 
 
 def fault(folder: Path) -> str | None:
-    """The damage of a checkpoint: missing, cut or changed files; None where it is as it was sealed.
-
-    Raises:
-        ValueError: the manifest cannot be read.
-    """
-    known = json_object(folder / NAME)["files"]
+    """The damage of a checkpoint: missing, cut or changed files, or its manifest; None where it is as it was sealed."""
+    try:
+        known = json_object(folder / NAME)["files"]
+    except (KeyError, ValueError) as error:
+        return f"its manifest cannot be read: {error}"
     for name, (size, _) in known.items():
         file = folder / name
         if not file.is_file():
