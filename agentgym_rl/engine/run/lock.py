@@ -49,7 +49,7 @@ def locked(folder: Path) -> Iterator[None]:
     not every shared file system frees its locks.
 
     Raises:
-        RunFolderError: the folder cannot be written, or another process runs in it, or may do so; says which one.
+        RunFolderError: the folder cannot be written or locked, or another process runs in it, or may do so; says which one.
     """
     import fcntl  # Linux and macOS have it
 
@@ -59,8 +59,12 @@ def locked(folder: Path) -> Iterator[None]:
         before, seconds_left = handle.read(), _lease_left(file)
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
+        except BlockingIOError as error:
             raise RunFolderError(f"{folder} is run already, by {_told(before)}; choose another run.dir") from error
+        except OSError as error:
+            raise RunFolderError(
+                f"{file} cannot be locked: {error.strerror}; choose a run.dir on a file system that can"
+            ) from error
         if before and _owner(before).host != socket.gethostname() and seconds_left > 0:
             raise RunFolderError(
                 f"{folder} was run by {_told(before)}, and that process has not ended as it should; if it is gone, the "
