@@ -40,6 +40,11 @@ def files(run: Resolved, folder: Path, progress: Callable[[str, int, int], None]
             paths[name] = folder / "demonstrations" / f"{name}.json"
             if paths[name].is_file():
                 continue
+            if env.pool is not None and env.demonstrations > env.pool:
+                raise ValueError(
+                    f"envs.{name}.demonstrations={env.demonstrations} are more than the training tasks, "
+                    f"envs.{name}.pool={env.pool}"
+                )
             report = None if progress is None else (lambda done, total, name=name: progress(name, done, total))
             asyncio.run(
                 collect(
