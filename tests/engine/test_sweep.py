@@ -151,3 +151,12 @@ def test_jobs_that_share_an_engine_follow_each_other(toy_recipes):
     assert [(job.config.algorithm.name, job.config.seed) for job in listed] == [
         ("grpo", 1), ("rloo", 1), ("grpo", 2), ("rloo", 2), ("ppo", 1), ("ppo", 2),
     ]  # fmt: skip
+
+
+@pytest.mark.slow
+def test_looking_at_a_run_changes_no_record(sweep):
+    words = [*sweep, "name=seen"]
+    (job,) = jobs(words)
+    RunFolder(job.folder, recipes.identity(job.config), True, "as it ran").save_state(State())
+    (job,) = jobs([*words, "run.save_every=5"], show=True)
+    assert (job.standing, (job.folder / "config.yaml").read_text()) == ("interrupted", "as it ran")

@@ -13,7 +13,7 @@ from hydra.errors import HydraException
 
 from agentgym_rl.engine.recipe import overrides as words
 from agentgym_rl.engine.recipe import preflight
-from agentgym_rl.engine.recipe.compose import RecipeError, identity, load, loader, options, remarks, to_yaml
+from agentgym_rl.engine.recipe.compose import RecipeError, identity, load, loader, options, remarks
 from agentgym_rl.engine.recipe.config import Config
 from agentgym_rl.engine.recipe.digest import digest
 from agentgym_rl.engine.recipe.resolved import Resolved
@@ -173,6 +173,6 @@ def _standing(config: Config) -> str:
     """How far a job is, by its folder."""
     if not (Path(config.run.dir) / "state.json").is_file():
         return "new"
-    folder = RunFolder(Path(config.run.dir), identity(config), config.run.resume, to_yaml(config))
+    folder = RunFolder(Path(config.run.dir), identity(config), config.run.resume)
     extended = folder.load_state().extend(Resolved(config).algorithm.units, config.budget)
     return "finished" if folder.finished and not extended else "interrupted"
