@@ -61,6 +61,7 @@ class ClonedCache:
             return
         state = run.state
         part = self.folder.with_name(f".{self.folder.name}.{os.getpid()}")
+        shutil.rmtree(part, ignore_errors=True)  # of a process that was killed, with the same number in its container
         shutil.copytree(run.folder.checkpoints / str(state.checkpoint), part / "checkpoint")
         rows = [row for row in read_jsonl(run.log.path) if f"stage/{Cloning.stage}" in row]
         write_jsonl(part / "metrics.jsonl", rows)
