@@ -74,7 +74,7 @@ def test_files_are_swept_over():
 
 def test_a_file_is_not_added_to_a_group_of_one():
     run("new", "algorithm", "last_turn")
-    assert "remove + prefix: 'algorithm=last_turn'" in refused("train", "name=x", "+algorithm=./last_turn.py", "--show")
+    assert "Multiple values for algorithm" in refused("train", "name=x", "+algorithm=./last_turn.py", "--show")
 
 
 def test_a_loss_from_a_file(here):

@@ -333,6 +333,8 @@ class EngineConfig:
         for key in ("kv_cache_gib", "start_seconds", "memory_fraction", "gpu_gib"):
             if (value := getattr(self, key)) is not None and not value > 0:
                 raise ValueError(f"{key} must be greater than 0, got {value}")
+        if self.memory_fraction > 1:
+            raise ValueError(f"memory_fraction={self.memory_fraction:g} is no share; give a number up to 1")
         if self.ray_address not in (None, "auto") and not re.fullmatch(r"[^/]+:\d+", self.ray_address):
             raise ValueError(
                 f"ray_address={self.ray_address} is no address of a cluster; give HOST:PORT of its head node, 6379 by "

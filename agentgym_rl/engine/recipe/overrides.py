@@ -52,7 +52,7 @@ def check_repeated(overrides: Sequence[str]) -> None:
     """
     first: dict[str, str] = {}
     for word in overrides:
-        if word != first.setdefault(key(word), word) and word[:1] != "+":
+        if word[:5] != "+env=" and word != first.setdefault(key(word), word):
             raise RecipeError(f"{first[key(word)]} and {word} are both given; leave out one of them")
 
 

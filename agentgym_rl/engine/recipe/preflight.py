@@ -150,7 +150,10 @@ ROPE = ("actor_rollout_ref.model.override_config.rope_", "critic.model.override_
 
 
 def _sequence_parallel(config: Config, key: str = SEQUENCE_PARALLEL) -> int:
-    return int(dict(flat(config.verl)).get(key, 1))
+    gpus = dict(flat(config.verl)).get(key, 1)
+    if not isinstance(gpus, int):
+        raise RecipeError(f"verl.{key}={gpus} is not a whole number")
+    return gpus
 
 
 def check_micro_batch(config: Config) -> None:

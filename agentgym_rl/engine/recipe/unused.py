@@ -47,10 +47,12 @@ def check_unused(run: Resolved, given: Collection[str] = ()) -> None:
 
 
 def _value_and_default(config: Config, key: str) -> tuple[Any, Any]:
-    *path, name = key.split(".")
     block: Any = config
-    for part in path:
-        block = block[part] if isinstance(block, Mapping) else getattr(block, part)
+    name = key
+    while "." in name:
+        parts = block if isinstance(block, Mapping) else vars(block)
+        part = max((each for each in parts if name.startswith(f"{each}.")), key=len)  # a panel's name may have dots
+        block, name = parts[part], name.removeprefix(f"{part}.")
     setting = next(setting for setting in fields(block) if setting.name == name)
     return getattr(block, name), setting.default if setting.default_factory is MISSING else setting.default_factory()
 

@@ -39,6 +39,8 @@ class RecipeFiles(FileConfigSource):
             at = error.problem_mark or error.context_mark
             where = f"{path}, line {at.line + 1}" if at else f"{path}"
             raise RecipeError(f"{where}: {error.problem or error.context}; correct the line") from error
+        except yaml.YAMLError as error:  # a control character
+            raise RecipeError(f"{path}: {' '.join(str(error).split())}; take it out") from error
         header = self._get_header_dict(text)
         group = config_path.partition("/")[0]
         if group in FIRST_LINES and header.get("package") is None:
