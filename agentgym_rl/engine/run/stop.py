@@ -30,7 +30,7 @@ class Stop:
         self._stop_seconds = stop_seconds
         self._max_hours = max_hours
         self._ends = float("inf") if max_hours is None else time.monotonic() + 3600 * max_hours
-        self._asked = False
+        self._asked = self._signalled = False
         self._launching = False
         self._timer: threading.Timer | None = None
 
@@ -45,8 +45,12 @@ class Stop:
 
     def handle(self, number: int, frame: Any) -> None:
         """The signal handler of the main thread."""
-        if self._asked or self._launching:
+        if self._signalled or self._launching:
             raise KeyboardInterrupt
+        self._signalled = True
+        if self._asked:
+            self._say("saving already; a second signal stops at once")
+            return
         self._asked = True
         if number == signal.SIGINT:
             self._say("stopping after this step and saving; Ctrl-C again stops at once")
