@@ -63,12 +63,15 @@ def find(place: str, step: int | None = None) -> Checkpoint:
 
     Raises:
         FileNotFoundError: there is no such run or checkpoint; names those there are.
-        ValueError: the run has no such stage.
+        ValueError: the run has no such stage, or the place names a step, too.
     """
     folder = Path(place)
-    if (match := _STEP.fullmatch(folder.name)) is not None:
+    match, of_stage = _STEP.fullmatch(folder.name), not folder.exists() and ":" in place
+    if step is not None and (match or of_stage):
+        raise ValueError(f"{place} names its step; leave out the step {step}, or give the folder of the run")
+    if match is not None:
         return _checked(Checkpoint(folder.parent.parent, folder, int(match[1])))
-    if not folder.exists() and ":" in place:
+    if of_stage:
         name, _, stage = place.rpartition(":")
         return _of_stage(Path(name), stage)
     read_config(folder)
