@@ -307,7 +307,7 @@ def check_model(run: Resolved) -> None:
     path = config.model.path
     if path is None:
         if isinstance(config.model, TinyModelConfig):
-            _check_layers(config.model, config.model.layers)
+            check_layers(config.model, config.model.layers)
         return
     if pretrained.find(path) is not None:
         pretrained.check_fetchable(path)
@@ -315,7 +315,7 @@ def check_model(run: Resolved) -> None:
     folder = Path(path).expanduser()
     if folder.is_dir():
         check_folder(folder, f"model.path={path}")
-        _check_layers(config.model, json_object(folder / "config.json").get("num_hidden_layers"))
+        check_layers(config.model, json_object(folder / "config.json").get("num_hidden_layers"))
     elif path.startswith(("/", ".", "~")) or path.count("/") != 1:
         raise FileNotFoundError(
             f"model.path={path} does not exist; give a Hugging Face folder, an id like owner/name, or a name: "
@@ -323,7 +323,8 @@ def check_model(run: Resolved) -> None:
         )
 
 
-def _check_layers(model: ModelConfig, layers: int | None) -> None:
+def check_layers(model: ModelConfig, layers: int | None) -> None:
+    """Raises RecipeError: a model of so many layers has fewer than ``model.train_layers``; None are not known."""
     if model.train_layers is not None and layers is not None and model.train_layers > layers:
         raise RecipeError(f"model.train_layers={model.train_layers}, but the model has {layers} layers")
 

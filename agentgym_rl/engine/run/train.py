@@ -141,6 +141,7 @@ def _train(
     context.check_panels(resolved, builder, progress.bar)
     if state.left_out is None:
         state.left_out = context.too_long(resolved, builder, progress.bar, progress.say)
+    preflight.check_layers(config.model, network.config.get_text_config().num_hidden_layers)
     preflight.check_adapters(config, network)
     models.check_alike(resolved, tokenizer, network, skeleton)
     stage_models.check(needs, state, folder)
