@@ -2,15 +2,17 @@
 
 import errno
 import fcntl
+import signal
 import subprocess
 
 import pytest
 
 from agentgym_rl.engine.recipe import digest
+from agentgym_rl.engine.recipe.checkpoint import find
 from agentgym_rl.engine.recipe.compose import load
-from agentgym_rl.engine.recipe.config import Config, EngineConfig, EnvConfig, PanelConfig
+from agentgym_rl.engine.recipe.config import Config, EngineConfig, EnvConfig, PanelConfig, PretrainedModelConfig
 from agentgym_rl.engine.recipe.overrides import check_repeated
-from agentgym_rl.engine.recipe.preflight import check_config
+from agentgym_rl.engine.recipe.preflight import check_config, check_layers
 from agentgym_rl.engine.recipe.resolved import Resolved
 from agentgym_rl.engine.recipe.schema import RecipeError
 from agentgym_rl.engine.recipe.unused import _value_and_default
@@ -18,6 +20,7 @@ from agentgym_rl.engine.recipe.yaml_files import RecipeFiles
 from agentgym_rl.engine.run import demonstrations, manifest
 from agentgym_rl.engine.run.folder import RunFolder, RunFolderError, State
 from agentgym_rl.engine.run.lock import locked
+from agentgym_rl.engine.run.stop import Stop
 
 
 def test_versions_need_no_git_and_name_no_other_repository(tmp_path, monkeypatch):
@@ -101,3 +104,26 @@ def test_a_recipe_with_a_control_character(tmp_path):
     (tmp_path / "odd.yaml").write_bytes(b"name: a\x07b\n")
     with pytest.raises(RecipeError, match=r"odd\.yaml: .*special characters are not allowed"):
         RecipeFiles("recipes", f"recipes://{tmp_path}").load_config("odd")
+
+
+@pytest.mark.parametrize("place", ["runs/x:bc", "runs/x/checkpoints/global_step_5"])
+def test_a_checkpoint_that_names_its_step_takes_no_other(place):
+    with pytest.raises(ValueError, match="names its step; leave out the step 3"):
+        find(place, step=3)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_the_first_signal_lets_a_run_save_whose_time_is_over(number):
+    said = []
+    stop = Stop(said.append, 1.0, max_hours=1e-12)
+    assert stop()
+    stop.handle(number, None)
+    assert said[1:] == ["saving already; a second signal stops at once"]
+    with pytest.raises(KeyboardInterrupt):
+        stop.handle(number, None)
+
+
+def test_a_model_has_the_layers_that_learn():
+    check_layers(PretrainedModelConfig(path="a/b", train_layers=2), 2)
+    with pytest.raises(RecipeError, match=r"model\.train_layers=3, but the model has 2 layers"):
+        check_layers(PretrainedModelConfig(path="a/b", train_layers=3), 2)

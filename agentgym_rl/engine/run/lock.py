@@ -49,7 +49,7 @@ def locked(folder: Path) -> Iterator[None]:
     not every shared file system frees its locks.
 
     Raises:
-        RunFolderError: the folder cannot be written or locked, or another process runs in it, or may do so; says which one.
+        RunFolderError: the folder cannot be written or locked, or another process runs in it, or may do so; says which.
     """
     import fcntl  # Linux and macOS have it
 

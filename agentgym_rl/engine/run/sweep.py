@@ -91,7 +91,7 @@ def expand(overrides: Sequence[str]) -> list[tuple[list[str], list[str]]]:
 
 
 def _as_written(value: str) -> str:
-    """A swept value with its colons, which Hydra escapes: files (``./mine.py:Mine``), addresses and hub ids have some."""
+    """A swept value with its colons, which Hydra escapes: files (``./mine.py:Mine``) and addresses have some."""
     return value if value[:1] in "'\"[{" else value.replace("\\:", ":")
 
 
