@@ -70,9 +70,15 @@ def test_a_file_system_without_locks_is_named(tmp_path, monkeypatch):
 
 
 def test_demonstrations_are_of_the_training_tasks(tmp_path):
-    env = EnvConfig(pool=4, demonstrations=5)
+    run = Resolved(load(["env=textcraft", "name=x", "envs.textcraft.pool=4", "envs.textcraft.demonstrations=5"]))
     with pytest.raises(ValueError, match=r"demonstrations=5 are more than the training tasks, envs\.textcraft\.pool=4"):
-        demonstrations.files(Resolved(Config(name="x", envs={"textcraft": env})), tmp_path)
+        demonstrations.files(run, tmp_path)
+
+
+def test_nothing_is_collected_that_nothing_learns_from(tmp_path):
+    config = load(["env=textcraft", "name=x", "cloning.epochs=0"])
+    config.envs["textcraft"].demonstrations = 1  # as of a recipe
+    assert demonstrations.files(Resolved(config), tmp_path) == {} and not any(tmp_path.iterdir())
 
 
 def test_a_panel_whose_name_has_a_dot():

@@ -24,6 +24,8 @@ from agentgym_rl.rollout.supervised import encode
 def files(run: Resolved, folder: Path, progress: Callable[[str, int, int], None] | None = None) -> dict[str, Path]:
     """The AgentTraj file of each env: the recipe's own, or oracle trajectories collected once into the run's folder.
 
+    There are none where the run does not learn from them.
+
     Raises:
         FileNotFoundError: a file that the recipe names does not exist.
         ValueError: the training tasks are fewer than the trajectories asked for.
@@ -31,7 +33,7 @@ def files(run: Resolved, folder: Path, progress: Callable[[str, int, int], None]
     paths: dict[str, Path] = {}
     if (general := run.config.cloning.mix_file) is not None and not (Path(general).is_file() or on_hub(general)):
         raise FileNotFoundError(f"cloning.mix_file {general} does not exist")
-    for name, env in run.config.envs.items():
+    for name, env in run.config.envs.items() if run.learns_from_demonstrations else ():
         if env.demonstrations_file is not None:
             paths[name] = Path(env.demonstrations_file)
             if not (paths[name].is_file() or on_hub(env.demonstrations_file)):
