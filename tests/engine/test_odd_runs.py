@@ -104,6 +104,10 @@ def test_a_key_is_given_once_whatever_its_prefix():
     check_repeated(["+env=maze", "env=textcraft", "+env=babyai"])
     with pytest.raises(RecipeError, match=r"seed=1 and \+\+seed=2 are both given"):
         check_repeated(["seed=1", "++seed=2"])
+    check_repeated(["model=hf", "model.path=a/b"])
+    for pair in (["model=a/b", "model.path=c/d"], ["algorithm.loss=sapo", "algorithm.loss.name=ppo"]):
+        with pytest.raises(RecipeError, match=" and ".join(pair)):
+            check_repeated(pair)
 
 
 def test_a_recipe_with_a_control_character(tmp_path):

@@ -52,8 +52,9 @@ def check_repeated(overrides: Sequence[str]) -> None:
     """
     first: dict[str, str] = {}
     for word in overrides:
-        if word[:5] != "+env=" and word != first.setdefault(key(word), word):
-            raise RecipeError(f"{first[key(word)]} and {word} are both given; leave out one of them")
+        for name in map(key, spelled_out(word)):
+            if word[:5] != "+env=" and word != first.setdefault(name, word):
+                raise RecipeError(f"{first[name]} and {word} are both given; leave out one of them")
 
 
 def unreadable(error: Exception) -> str | None:
