@@ -71,10 +71,12 @@ def by_verl(data, computed, chosen, aggregation):
         },
         batch_size=len(data),
     ).to_padded_tensor()
-    entropy = agg_loss(rows["entropy"], rows["response_mask"], aggregation)
-    metrics = {"actor/entropy": entropy.item(), **calculate_debug_metrics(DataProto(batch=rows.clone()))}
-    corrected, of_correction = compute_rollout_correction_and_add_to_batch(
-        DataProto(batch=rows.clone()), OmegaConf.create(chosen)
+    real = rows[rows["response_mask"].any(-1)]  # verl's means over rows count padding
+    entropy = agg_loss(real["entropy"], real["response_mask"], aggregation)
+    metrics = {"actor/entropy": entropy.item(), **calculate_debug_metrics(DataProto(batch=real.clone()))}
+    (_, of_correction), (corrected, _) = (
+        compute_rollout_correction_and_add_to_batch(DataProto(batch=some.clone()), OmegaConf.create(chosen))
+        for some in (real, rows)
     )
     return metrics | of_correction, rows, corrected.batch
 
@@ -121,6 +123,17 @@ def test_they_are_verls(name, seed):
                 assert mine.dtype == row.dtype and torch.equal(row[: len(mine)], mine), field
     assert (drift.WEIGHTS in fields[0], drift.KEPT in fields[0]) == (name in ("tis", "icepop", "mis"),
                                                                       name in ("mis", "geo_rs"))  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CORRECTIONS)
+def test_padding_is_in_no_mean(name):
+    """Of a batch that is filled up so that workers get equal parts, which may be most of it."""
+    data, computed = batch([6, 4, 9], 2, 0.3)
+    fields = drift.response_fields(computed, data, correction(name), lambda *_: pytest.fail("no worker needs another"))
+    numbers = fields[drift.NUMBERS]
+    alone = drift_metrics.row_metrics(numbers[:-1], correction(name), "seq-mean-token-mean", 9)
+    padded = torch.cat([numbers, *[numbers[-1:]] * 4])
+    assert drift_metrics.row_metrics(padded, correction(name), "seq-mean-token-mean", 9) == alone
 
 
 @pytest.mark.parametrize("name", CORRECTIONS)

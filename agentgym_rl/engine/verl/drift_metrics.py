@@ -24,7 +24,9 @@ Columns = Mapping[str, torch.Tensor]
 
 
 def row_metrics(numbers: torch.Tensor, settings: Mapping[str, Any], aggregation: str, longest: int) -> Metrics:
-    """verl's metrics, as if it had seen every token.
+    """verl's metrics, as if it had seen every token of the rows that have one of the model's.
+
+    verl's own means over rows count padding, too, as rows on which both sides agree.
 
     Args:
         numbers: of all rows of a batch, see :func:`agentgym_rl.engine.verl.drift.sums`.
@@ -35,10 +37,11 @@ def row_metrics(numbers: torch.Tensor, settings: Mapping[str, Any], aggregation:
     Raises:
         ValueError: no row has a token that the model wrote.
     """
+    numbers = numbers[numbers[:, NAMES.index("tokens")] > 0]
+    if not len(numbers):
+        raise ValueError("no row has a token that the model wrote")
     of = {name: numbers[:, [place]] for place, name in enumerate(NAMES)}
     tokens = of["tokens"]
-    if not tokens.any():
-        raise ValueError("no row has a token that the model wrote")
     mean = {name: values / tokens.clamp(min=1) for name, values in of.items()}
     entropy = agg_loss(mean["entropy"], tokens, aggregation, loss_scale_factor=longest)
     return {
