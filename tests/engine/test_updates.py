@@ -567,6 +567,36 @@ def test_observation_weights_add_a_supervised_loss_to_the_policy_loss():
     assert flat.grad.tolist() == pytest.approx([0, -0.5 / 3, 0, 0, 0, -0.25 / 3, 0])
 
 
+def test_shares_of_an_update_do_not_depend_on_its_micro_batches():
+    """Nor on padding, which may fill one of them."""
+    flat = torch.tensor([-0.5, -1.0, -1.0, 0.0, -1.0, -1.0, 0.0])  # one of three tokens leaves the clip range
+    data, weights = policy_data(), torch.tensor([1 / 3, 1 / 3, 0.0])
+    fields = {name: data[name].unbind() for name in ("response_mask", "advantages", "old_log_probs", "prompts",
+                                                     "responses")}  # fmt: skip
+    padding = {"response_mask": [0, 0], "advantages": [1.0] * 2, "old_log_probs": [-9.0] * 2, "prompts": [5],
+               "responses": [5, 5]}  # fmt: skip
+
+    def shares(*micro_batches, workers=1):
+        metrics = {}
+        for rows in micro_batches:
+            every = {name: [*field, torch.tensor(padding[name])] for name, field in fields.items()}
+            made = {name: torch.nested.as_nested_tensor([field[row] for row in rows], layout=torch.jagged)
+                    for name, field in every.items()}  # fmt: skip
+            micro = tu.get_tensordict(made)
+            micro["loss_weight"] = weights[rows]
+            tu.assign_non_tensor(micro, dp_size=workers, batch_num_tokens=3)
+            of_rows = [[flat[:4], flat[4:], torch.zeros(3)][row] for row in rows]
+            output = {"log_probs": torch.nested.as_nested_tensor(of_rows, layout=torch.jagged)}
+            for name, metric in policy_loss(output, micro)[1].items():
+                metrics.setdefault(name, metric.init_list()).extend(metric)
+        return [metrics[name].aggregate() for name in ("actor/pg_clipfrac", "actor/ppo_kl")]
+
+    assert shares([0, 1, 2]) == pytest.approx([1 / 3, -0.5 / 3])
+    assert shares([0], [1], [2]) == pytest.approx([1 / 3, -0.5 / 3])
+    by_worker = [shares([0], workers=2), shares([1, 2], workers=2)]  # verl averages over workers
+    assert [sum(pair) / 2 for pair in zip(*by_worker, strict=True)] == pytest.approx([1 / 3, -0.5 / 3])
+
+
 def test_the_policy_loss_by_hand():
     """Weights of tokens, rejection, importance weights, entropy bonus and KL loss; equal on two workers."""
     fields = {

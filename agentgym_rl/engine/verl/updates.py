@@ -11,7 +11,6 @@ import torch
 from tensordict import TensorDict
 from verl.utils import tensordict_utils as tu
 from verl.utils.metric import AggregationType, Metric
-from verl.utils.torch_functional import masked_mean
 from verl.workers.utils.padding import no_padding_2_padding
 
 from agentgym_rl.algorithms.losses.aggregation import token_weights
@@ -195,12 +194,14 @@ def row_loss(
         summed: torch.Tensor = (values * (weight if values.shape == mask.shape else of_row)).sum() * workers
         return summed
 
-    def share(values: torch.Tensor) -> Metric:
-        return Metric(value=masked_mean(values.detach().float(), mask), aggregation=AggregationType.MEAN)
+    def share(values: torch.Tensor) -> torch.Tensor:
+        """This part of the mean over the model's own tokens of the update."""
+        summed: torch.Tensor = values.float().where(mask, 0.0).sum() / max(1, data["batch_num_tokens"]) * workers
+        return summed
 
     objective = total(each * rows[WEIGHTS] if WEIGHTS in rows else each)
     parts = {"actor/pg_loss": objective} | {f"{loss.label}/{name}": total(values) for name, values in logged.items()}
-    metrics = {"actor/pg_clipfrac": share(outside), "actor/ppo_kl": share(-tokens.log_ratio)}
+    parts |= {"actor/pg_clipfrac": share(outside), "actor/ppo_kl": share(-tokens.log_ratio)}
     if loss.config.entropy or tu.get_non_tensor_data(data, "calculate_entropy", False):
         parts["actor/entropy_loss"] = total(no_padding_2_padding(model_output["entropy"], data))
         objective = objective - loss.config.entropy * parts["actor/entropy_loss"]
@@ -210,5 +211,4 @@ def row_loss(
     if OBSERVATION_WEIGHT in rows:
         parts["observation_loss"] = -(log_prob * rows[OBSERVATION_WEIGHT]).sum() / data["batch_num_tokens"] * workers
         objective = objective + parts["observation_loss"]
-    metrics |= {name: Metric(value=part.detach(), aggregation=AggregationType.SUM) for name, part in parts.items()}
-    return objective, metrics
+    return objective, {name: Metric(AggregationType.SUM, part.detach()) for name, part in parts.items()}
