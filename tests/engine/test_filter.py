@@ -1,6 +1,6 @@
 """Groups without a gradient leave a step and others take their place; buffer and queue are scripted."""
 
-from contextlib import nullcontext, suppress
+from contextlib import contextmanager, suppress
 from types import SimpleNamespace
 
 import pytest
@@ -9,7 +9,6 @@ pytest.importorskip("verl")
 
 import transfer_queue as tq
 from transfer_queue import KVBatchMeta
-from verl.trainer.ppo.v1.utils import MetricsAggregator
 
 from agentgym_rl.algorithms.groups import GroupsConfig
 from agentgym_rl.algorithms.grpo import GRPO, GRPOConfig
@@ -21,6 +20,7 @@ from agentgym_rl.engine.run.folder import State
 from agentgym_rl.engine.run.run import REDRAW, EngineRun
 from agentgym_rl.engine.verl import sampler as sampling
 from agentgym_rl.engine.verl.dataset import row
+from agentgym_rl.engine.verl.learner import StepMetrics
 from agentgym_rl.engine.verl.rows import NothingToLearn
 from agentgym_rl.engine.verl.sampler import Sampler
 from agentgym_rl.envs import Task
@@ -35,7 +35,13 @@ class Buffer:
     """Gives groups in the order in which they were submitted."""
 
     def __init__(self):
-        self.waiting, self.episodes, self.refilling = [], {}, nullcontext
+        self.waiting, self.episodes, self.may_be_empty = [], {}, False
+
+    @contextmanager
+    def refilling(self):
+        self.may_be_empty = True
+        yield
+        self.may_be_empty = False
 
     def sample(self, global_steps, partition_id, batch_size):
         prompts, self.waiting = self.waiting[:batch_size], self.waiting[batch_size:]
@@ -48,6 +54,8 @@ class Buffer:
                     env="e", item_id=uid, ending=ending, reward=reward or 0.0, success=False, max_turns=9
                 )
                 keys += [] if reward is FAILED else [f"{uid}_{session}_0"]
+        if not keys and not self.may_be_empty:
+            raise NothingToLearn("all of them failed")
         return KVBatchMeta(partition_id="train", keys=keys, tags=[{"min_global_steps": 0} for _ in keys]), {}
 
     def take_episodes(self):
@@ -59,7 +67,7 @@ class Learner:
     """Takes batches."""
 
     def begin_step(self):
-        self.metrics = MetricsAggregator()
+        self.metrics = StepMetrics()
 
     def take(self, batch, rollouts, metrics):
         self.metrics.add_step_metrics(metrics)
@@ -162,6 +170,29 @@ def test_groups_that_failed_are_not_filtered():
     assert step.learnt == [["0.3"]]
     assert step.metrics == {"filtered": 1, "refilled": 1, "unfilled": 0}
     assert step.sampler.step_metrics["rollout/singleton_episodes"] == 1
+
+
+def test_a_mini_batch_that_failed_as_a_whole_ends_no_step():
+    """A task whose server is down, where mini-batches are learned from as they come: the others are learned from."""
+    step = Step([[[FAILED, FAILED], MIXED, [1.0, FAILED]]], None, syncs=3)
+    assert step.learnt == [[], ["0.1"], []]
+    assert step.sampler.step_metrics["rollout/singleton_episodes"] == 1
+    with pytest.raises(NothingToLearn, match="none of the 4 episodes"):
+        Step([[[FAILED, FAILED], [1.0, FAILED]]], None, syncs=2)
+
+
+def test_counts_of_mini_batches_add_up():
+    singles = [[1.0, FAILED], MIXED]
+    assert Step([singles * 2], None, syncs=2).sampler.step_metrics["rollout/singleton_episodes"] == 2
+
+
+def test_metrics_of_a_step_are_not_read_off_any_part_of_their_names():
+    step = StepMetrics()
+    share, updates = "rollout_corr/rollout_rs_seq_sum_k1_masked_fraction", "batch/updates"
+    for value in (0.2, 0.4):
+        step.add_step_metrics({share: value, updates: 1, "rollout_corr/rollout_rs_seq_sum_k1_max": value}, 3)
+    metrics = step.get_aggregated_metrics()
+    assert [*metrics.values()] == pytest.approx([0.3, 2, 0.4])
 
 
 def test_a_step_without_any_gradient_has_no_update():

@@ -39,6 +39,17 @@ ESTIMATED = {"advantage", "turn"}
 """Streams that rows need not have: verl's estimator can give the first, and turns are counted."""
 
 
+class StepMetrics(MetricsAggregator):  # type: ignore[misc]
+    """verl's of the batches of a step, but counts add up, and ``seq_sum`` in a name is what verl calls a correction."""
+
+    def _init_aggregation_rules(self) -> dict[str, list[str]]:
+        rules: dict[str, list[str]] = super()._init_aggregation_rules()
+        return rules | {"sum": [*rules["sum"], "batch/updates", "rollout/singleton_episodes"]}
+
+    def _get_aggregation_type(self, metric_name: str) -> str:
+        return str(super()._get_aggregation_type(metric_name.replace("seq_sum_", "seq_")))
+
+
 class Learner:
     """Updates the weights on the training workers."""
 
@@ -53,7 +64,7 @@ class Learner:
         """Rows that were taken and not yet learned from."""
         self._learned: KVBatchMeta | None = None
         """The part of it that was learned from."""
-        self.metrics: MetricsAggregator = MetricsAggregator()
+        self.metrics = StepMetrics()
         """Of the present training step."""
         self.optimizer = OptimizerConfig()
         """Settings of the present stage's updates."""
@@ -142,7 +153,7 @@ class Learner:
 
     def begin_step(self) -> None:
         """A training step begins."""
-        self.metrics = MetricsAggregator()
+        self.metrics = StepMetrics()
 
     def take(self, batch: KVBatchMeta, rollouts: Sequence[Rollout], metrics: dict[str, Any]) -> None:
         """Take the next batch to learn from; with a critic, its rollouts get values.

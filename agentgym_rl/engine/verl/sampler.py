@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -54,7 +55,7 @@ class Sampler:
         self._keep: Keep | None = None
         self._refills = 0
         self._left_out: Counter[str] = Counter()
-        """Groups of the present step that were filtered and refilled."""
+        """Groups of the present step that were filtered and refilled, and episodes that were sampled to learn from."""
         self._uids = count()
         """Numbers of prompts, in the order in which they are submitted; it orders rows, whichever finish first."""
 
@@ -147,6 +148,9 @@ class Sampler:
             steps: of the whole stage; no episodes start for later ones.
             keep: whether a group of several episodes stays; None keeps all.
             refills: most groups that the step rolls out in place of others.
+
+        Raises:
+            NothingToLearn: no episode of the step can be learned from.
         """
         verl = self.verl
         self._rows, self._number, self._redraws, self._left_out = rows, number, 0, Counter()
@@ -165,6 +169,13 @@ class Sampler:
                 yield self._sample()
                 if (batch := self.learner.give_up()) is not None:
                     learnt.append(batch)
+            in_parts, count = verl.parameter_sync_step > 1, self._left_out  # each of which may have nothing
+            if in_parts and not count["sampled"] and not count["filtered"]:
+                errors = [episode.error for episode in self.step_episodes if not episode.ending.counts]
+                raise queue.NothingToLearn(
+                    f"none of the {len(self.step_episodes)} episodes of this step can be learned from; the last error: "
+                    f"{(errors or [None])[-1]}"
+                )
             self.weights.sync()
         metrics = {**self.learner.metrics.get_aggregated_metrics(), **self.weights.sync_metrics}
         if keep is not None:
@@ -190,10 +201,12 @@ class Sampler:
         self.step_episodes += episodes.values()
         sessions = {queue.session_of(key) for key in batch.keys}
         if self.settings.fewest_samples > 1:
-            batch = queue.without_singletons(batch, may_be_empty=self._left_out["filtered"] > 0)
+            may_be_empty = verl.parameter_sync_step > 1 or self._left_out["filtered"] > 0
+            batch = queue.without_singletons(batch, may_be_empty=may_be_empty)
             compared = {queue.session_of(key) for key in batch.keys}
             metrics["rollout/singleton_episodes"] = len(sessions) - len(compared)
             sessions = compared
+        self._left_out["sampled"] += len(sessions)
         if not sessions:
             self.learner.take(batch, [], metrics)
             return []
@@ -210,7 +223,9 @@ class Sampler:
         Filtered groups are replaced by others until none is left or the step's refills are spent. What replaces them
         follows from seed, step and redraw; in the asynchronous modes, tasks under way may take their place.
         """
-        batch, episodes = self.next(size)
+        several = self.verl.parameter_sync_step > 1  # others of the step may have what this part has not
+        with self.verl.replay_buffer.refilling() if several else nullcontext():
+            batch, episodes = self.next(size)
         count = self._left_out
         while leaving := self._filtered(batch, episodes):
             batch = queue.without_groups(batch, leaving)
