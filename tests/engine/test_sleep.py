@@ -28,13 +28,14 @@ class Machine:
 
     def __init__(self):
         self.weights = self.served = 0
-        self.awake, self.running = True, True
+        self.awake, self.running, self.paused = True, True, False
         self.said = []
 
     # the servers, as verl's checkpoint manager has them
 
     def sleep_replicas(self):
         assert self.awake, "they sleep already"
+        assert not (self.paused and self.running), "episodes of a next step run"
         self.awake = False
         self.said.append("sleep")
 
@@ -77,6 +78,7 @@ class Machine:
 def parts(kind):
     """Sampler, learner and weights on such a machine; nothing is sampled."""
     machine = Machine()
+    machine.paused = kind is PausedServers
 
     def paused():
         machine.abort_replicas()
@@ -141,6 +143,17 @@ def test_a_policy_step_wakes_the_servers_at_its_end(kind):
         for _ in sampler.batches(number, 2, lambda *_: []):
             machine.update_actor()  # as an update does
     assert machine.said == ["rollout", "sleep", "update", "wake"] * 2 and machine.running
+
+
+def test_episodes_of_a_next_step_stop_before_any_update():
+    """As those of a model beside the policy, after the policy's."""
+    sampler, learner, _, machine = parts(PausedServers)
+    for _ in sampler.batches(0, 2, lambda *_: []):
+        machine.update_actor()
+    learner.learn([imitation(EXAMPLE)] * 2, CROSS_ENTROPY, lr=1e-3, mini_batch=2)
+    assert not machine.running and not machine.awake
+    sampler.rollouts([{}], validate=True)
+    assert machine.running
 
 
 def test_phases_follow_each_other_in_any_order():

@@ -44,6 +44,10 @@ class Servers:
 class PausedServers(Servers):
     """Their episodes stop for an update, and go on afterwards."""
 
+    def sleep(self) -> None:
+        self.manager.abort_replicas()
+        super().sleep()
+
     def send(self, step: int) -> None:
         super().send(step)
         self.manager.resume_generation_replicas()
