@@ -242,6 +242,7 @@ def test_our_methods_are_new_to_verl_or_meant_as_overrides():
             "_init_resource_pool_mgr",
             "_add_prompts_to_generate",
             "_load_checkpoint",
+            "_save_checkpoint",
         },
         ByRows: {"_compute_advantage", "_compute_metrics", "_compute_old_log_prob"},
         EpisodeBuffer: {
@@ -252,7 +253,7 @@ def test_our_methods_are_new_to_verl_or_meant_as_overrides():
             "_sync_metadata_from_transfer_queue",
             "_wait_for_next_poll",
         },
-        AsyncEpisodeBuffer: {"_has_enough_samples"},
+        AsyncEpisodeBuffer: {"_has_enough_samples", "_stale_terminal_keys"},
         AgentWorker: {
             "__init__",
             "clear_cpu_model",

@@ -8,6 +8,7 @@ from sweep import thinned
 
 pytest.importorskip("verl")
 
+import transfer_queue as tq
 from omegaconf import OmegaConf
 from transfer_queue import KVBatchMeta
 
@@ -18,6 +19,7 @@ from agentgym_rl.engine.recipe.resolved import Resolved
 from agentgym_rl.engine.verl import mapping as verl_config
 from agentgym_rl.engine.verl.buffer import AsyncEpisodeBuffer
 from agentgym_rl.engine.verl.learner import Learner
+from agentgym_rl.engine.verl.modes import ColocateTrainer
 from agentgym_rl.engine.verl.sampler import Sampler
 from agentgym_rl.engine.verl.settings import Settings
 from agentgym_rl.engine.verl.trainer import AgentTrainer
@@ -79,9 +81,16 @@ def test_each_step_starts_its_own_episodes_or_those_ahead_of_it():
 
 def test_a_shared_trainer_forgets_how_the_weights_of_another_run_were_sent():
     weights = SimpleNamespace(sync_metrics={"sync/log_prob_difference": 0.1}, restore_critic=lambda: None)
-    trainer = SimpleNamespace(settings=Settings(defaults()), learner=SimpleNamespace(loss=None), weights=weights)
+    made, sent = sampler(1)
+    trainer = SimpleNamespace(
+        settings=Settings(defaults()), learner=SimpleNamespace(loss=None), weights=weights, sampler=made
+    )
+    step(made, 0, 1, 10)
     AgentTrainer.configure(trainer, defaults())
     assert weights.sync_metrics == {}
+    sent.clear()
+    step(made, 1, 3, 5)
+    assert [due for _, due in sent] == [5, 6], "a run that goes on where another one ended has nothing under way"
 
 
 def test_replacements_are_other_draws():
@@ -177,6 +186,32 @@ def test_when_a_step_begins(policy, running_due, finished, enough):
         assert buffer._has_enough_samples(5, "train", 4, finished_keys) is enough
     with buffer.exploring():
         assert buffer._has_enough_samples(5, "train", 4, finished_keys) is (finished >= 4)
+
+
+def test_none_is_too_old_for_a_whole_phase():
+    buffer = AsyncEpisodeBuffer("colocate_async", OmegaConf.create(), 1, "drop", OmegaConf.create())
+    buffer.finished_keys["train"], buffer.prompt_global_steps["train"] = {"old"}, {"old": 1}
+    assert buffer._terminal_eviction_reasons(5, "train")[0] == {"old"}
+    with buffer.exploring():
+        assert buffer._terminal_eviction_reasons(5, "train")[0] == set()
+
+
+def test_checkpoints_leave_out_the_queue(monkeypatch, tmp_path):
+    """A stage that goes on begins with nothing under way, so nobody would read the rows of steps ahead."""
+    saved = []
+    monkeypatch.setattr(tq, "save_checkpoint", lambda *_, **__: saved.append("queue"))
+    for mode in ("sync", "colocate_async"):
+        trainer = object.__new__(ColocateTrainer)
+        workers = SimpleNamespace(save_checkpoint=lambda *_, **__: saved.append("weights"))
+        trainer.__dict__ |= {
+            "config": defaults(trainer={"default_local_dir": str(tmp_path)}), "global_steps": 3, "trainer_mode": mode,
+            "use_critic": False, "actor_rollout_wg": workers, "train_dataloader": SimpleNamespace(state_dict=dict),
+            "checkpoint_callback": SimpleNamespace(on_save=lambda **_: None),
+        }  # fmt: skip
+        trainer._save_checkpoint()
+        assert saved == ["weights"] and trainer.trainer_mode == mode
+        saved.clear()
+    assert (tmp_path / "global_step_3" / "data.pt").is_file()
 
 
 def test_importance_weights_where_rollouts_have_other_probabilities():

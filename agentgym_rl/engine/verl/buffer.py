@@ -149,6 +149,10 @@ class EpisodeBuffer(ReplayBuffer):  # type: ignore[misc]
 class AsyncEpisodeBuffer(EpisodeBuffer, ReplayBufferAsync):  # type: ignore[misc]
     """For the asynchronous modes: verl's rules on late groups, for training batches."""
 
+    def _stale_terminal_keys(self, global_steps: int, partition_id: str) -> set[str]:
+        stale: set[str] = set() if self._exploring else super()._stale_terminal_keys(global_steps, partition_id)
+        return stale
+
     def _has_enough_samples(
         self, global_steps: int, partition_id: str, batch_size: int, sampleable_keys: set[str]
     ) -> bool:

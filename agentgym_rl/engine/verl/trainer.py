@@ -17,6 +17,7 @@ from agentgym_rl.engine.verl.buffer import EpisodeBuffer
 from agentgym_rl.engine.verl.learner import Learner
 from agentgym_rl.engine.verl.ports import meeting_ports
 from agentgym_rl.engine.verl.sampler import Sampler
+from agentgym_rl.engine.verl.schedule import Schedule
 from agentgym_rl.engine.verl.settings import Settings
 from agentgym_rl.engine.verl.weights import Servers, Weights
 from agentgym_rl.engine.verl.worker import AgentWorker, CriticWorker
@@ -66,6 +67,14 @@ class AgentTrainer(PPOTrainer):  # type: ignore[misc]
         """The last call of verl's set-up. The run restores its own state; here the workers must be ready."""
         self.actor_rollout_wg.ready()
 
+    def _save_checkpoint(self) -> None:
+        """verl's, without the queue of the asynchronous modes: what goes on begins with nothing under way."""
+        mode, self.trainer_mode = self.trainer_mode, "sync"
+        try:
+            super()._save_checkpoint()
+        finally:
+            self.trainer_mode = mode
+
     def begin(self, agent_loop_manager: Any) -> None:
         """Take over the agent-loop workers; the weights are already in vLLM."""
         self.agent_loop_manager = agent_loop_manager
@@ -76,6 +85,7 @@ class AgentTrainer(PPOTrainer):  # type: ignore[misc]
         self.config = config
         self.settings.take(config)
         self.learner.loss = None
+        self.sampler.schedule = Schedule(self.sampler.schedule.ahead)
         self.weights.sync_metrics = {}
         self.weights.restore_critic()
 
