@@ -171,10 +171,10 @@ class Sampler:
                     learnt.append(batch)
             in_parts, count = verl.parameter_sync_step > 1, self._left_out  # each of which may have nothing
             if in_parts and not count["sampled"] and not count["filtered"]:
-                errors = [episode.error for episode in self.step_episodes if not episode.ending.counts]
+                failed = [episode for episode in self.step_episodes if not episode.ending.counts]
+                why = f"; the last of {len(failed)} that failed: {failed[-1].error}" if failed else ""
                 raise queue.NothingToLearn(
-                    f"none of the {len(self.step_episodes)} episodes of this step can be learned from; the last error: "
-                    f"{(errors or [None])[-1]}"
+                    f"none of the {len(self.step_episodes)} episodes of this step can be learned from{why}"
                 )
             self.weights.sync()
         metrics = {**self.learner.metrics.get_aggregated_metrics(), **self.weights.sync_metrics}

@@ -36,6 +36,7 @@ class AgentTrainer(PPOTrainer):  # type: ignore[misc]
     """
 
     replay_buffer: EpisodeBuffer
+    trainer_mode: str
     samples_present = False
     """True if a batch is sampled with the weights that learn from it."""
 
