@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from itertools import cycle, islice
+from math import inf
 from random import Random
 
 from agentgym_rl.algorithms.base import Algorithm, Metrics, Needs, Run
@@ -50,7 +51,7 @@ class CloningConfig:
             raise ValueError(f"cloning.epochs must not be negative, got {self.epochs}")
         if self.mini_batch_trajectories < 1:
             raise ValueError(f"cloning.mini_batch_trajectories must be at least 1, got {self.mini_batch_trajectories}")
-        if not self.lr > 0:
+        if not 0 < self.lr < inf:
             raise ValueError(f"cloning.lr must be greater than 0, got {self.lr}")
         if not self.observation_weight >= 0:
             raise ValueError(f"cloning.observation_weight must not be negative, got {self.observation_weight}")

@@ -2,28 +2,29 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import Any
 
 
 def at_least(config: Any, least: float, *keys: str) -> None:
-    """Each value must be ``least`` or more.
+    """Each value must be ``least`` or more, and finite.
 
     Raises:
         ValueError: one is not; names the key.
     """
     for key in keys:
-        if not getattr(config, key) >= least:
+        if not least <= getattr(config, key) < inf:
             raise ValueError(f"{key} must be at least {least}, got {getattr(config, key)}")
 
 
 def above(config: Any, bound: float, *keys: str) -> None:
-    """Each value must be greater than ``bound``.
+    """Each value must be greater than ``bound``, and finite.
 
     Raises:
         ValueError: one is not; names the key.
     """
     for key in keys:
-        if not getattr(config, key) > bound:
+        if not bound < getattr(config, key) < inf:
             raise ValueError(f"{key} must be greater than {bound}, got {getattr(config, key)}")
 
 

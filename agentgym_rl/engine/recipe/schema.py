@@ -14,6 +14,7 @@ from dataclasses import Field, field, fields, is_dataclass, make_dataclass
 from difflib import get_close_matches
 from enum import Enum
 from functools import cache
+from math import isnan
 from types import UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
@@ -143,7 +144,9 @@ def _value(hint: Any, value: Any, path: str) -> Any:
             return typed(value, path)
         return {str(key): _value(None, value[key], f"{path}.{key!s}") for key in value}
     if isinstance(value, ListConfig):
-        return OmegaConf.to_container(value, resolve=True)
+        return [_value(None, each, f"{path}[{place}]") for place, each in enumerate(value)]
+    if isinstance(value, float) and isnan(value):
+        raise RecipeError(f"{path}=nan is no number; give one, or leave the key out")
     known = _choices(hint)
     if not known or value is None:
         return value
