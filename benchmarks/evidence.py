@@ -141,7 +141,8 @@ def unconfirmed(study: Study, seeds: Sequence[int], arms: Sequence[str], folder:
     ]
     stale = [row for row in rows if why(row) and "code" in row]
     first = {(last_code(row), row["arm"]): (row["arm"], row["seed"]) for row in reversed(stale)}
-    chosen = sorted(first.values(), key=lambda each: each[1])
+    order = list(study.arms)  # cloning first: the others begin with its weights
+    chosen = sorted(first.values(), key=lambda row: (row[1], order.index(row[0])))
     return [(arm, seed, composed(study, arm, seed, folder)) for arm, seed in chosen]
 
 

@@ -396,6 +396,8 @@ def test_rows_that_the_present_code_makes_alike_are_confirmed(tmp_path, monkeypa
     def todo(seeds=range(20, 25), engine=None):
         return [(arm, seed) for arm, seed, _ in evidence.unconfirmed(study, seeds, ["bc", "grpo"], tmp_path, engine)]
 
+    evidence.write(study, rows[:1] + rows[2:3])
+    assert todo() == [("bc", 20), ("grpo", 20)], "cloning is first: the other begins with its weights"
     evidence.write(study, rows)
     assert todo() == [("bc", 20), ("grpo", 20), ("bc", 22)] and todo([21]) == [("bc", 21)]
     assert todo(engine="one_gpu") == [("bc", 24)], "another engine gives other numbers"
