@@ -116,7 +116,7 @@ eval panel=./bare policy=oracle                         | panel './bare' is none
 eval panel=lacking policy=oracle                        | lacking/config.yaml has no key 'max_turns': another version
 train experiment=smoke model=./nowhere                  | model.path=./nowhere does not exist; give a Hugging Face
 train experiment=smoke rollout.style=fancy              | rollout.style='fancy' is unknown; choose agentgym, compact
-train experiment=smoke algorithm.lr=nan                 | algorithm.lr must be greater than 0, got nan
+train experiment=smoke algorithm.lr=nan                 | algorithm.lr=nan is no number; give one
 train experiment=smoke algorithm.samples_per_task=1     | algorithm.samples_per_task must be 2 or more
 train experiment=smoke run.max_hours=-1                 | run.max_hours must be greater than 0, got -1
 train experiment=smoke run.dir=afile/x                  | run folder afile/x cannot be written: Not a directory

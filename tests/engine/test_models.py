@@ -22,7 +22,7 @@ from tensordict import TensorDict
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
 from transfer_queue import KVBatchMeta
-from transformers import LlamaConfig, LlamaForCausalLM
+from transformers import LlamaConfig, LlamaForCausalLM, LlamaForTokenClassification
 
 from agentgym_rl.algorithms.base import Needs
 from agentgym_rl.algorithms.losses.base import Tokens
@@ -44,7 +44,7 @@ from agentgym_rl.engine.verl.learner import Learner
 from agentgym_rl.engine.verl.network import skeleton
 from agentgym_rl.engine.verl.scorer import behind
 from agentgym_rl.engine.verl.weights import BASE, Weights
-from agentgym_rl.engine.verl.worker import AgentWorker, local
+from agentgym_rl.engine.verl.worker import AgentWorker, CriticWorker, local
 from agentgym_rl.rollout.supervised import Example
 
 CONFIG = LlamaConfig(vocab_size=30, hidden_size=8, num_hidden_layers=2, num_attention_heads=2, intermediate_size=8)
@@ -87,6 +87,27 @@ def learned(worker, updates=1):
         optimizer.zero_grad()
         model(torch.tensor([[1, 2, 3]])).logits[..., 3].sum().backward()
         optimizer.step()
+
+
+def test_a_critic_begins_as_the_policy_with_a_head_of_the_runs_seed(worker, tmp_path):
+    """Whatever its launch drew, and whichever run had the engine before: PPO is the same again."""
+    torch.save(dict(worker.actor.engine.module.state_dict()), tmp_path / "model_world_size_1_rank_0.pt")
+
+    def begun(launch, seed):
+        torch.manual_seed(launch)
+        model, mesh = LlamaForTokenClassification(CONFIG), init_device_mesh("cpu", (1,))
+        fully_shard(model, mesh=mesh)
+        critic = CriticWorker.__new__(CriticWorker)
+        critic.engine = SimpleNamespace(module=model)
+        critic.start_from(str(tmp_path), seed)
+        return {name: local(weight).detach().clone() for name, weight in model.named_parameters()}
+
+    first, again, other = begun(1, 20), begun(2, 20), begun(1, 21)
+    assert all(torch.equal(first[name], again[name]) for name in first)
+    assert [name for name in first if not torch.equal(first[name], other[name])] == ["score.weight"]
+    policy = dict(worker.actor.engine.module.named_parameters())
+    assert all(torch.equal(first[name], local(policy[name])) for name in first if not name.startswith("score."))
+    assert 0.5 < first["score.weight"].std() / CONFIG.initializer_range < 2 and not first["score.bias"].any()
 
 
 @pytest.mark.slow

@@ -20,7 +20,7 @@ from agentgym_rl.envs.core import EnvUnavailable
 from agentgym_rl.rollout.collect import collect
 from agentgym_rl.rollout.gateway.request import Request
 from agentgym_rl.rollout.gateway.texts import chat_of
-from agentgym_rl.rollout.policies.api import ApiConversation, ChatModel, ModelRefused
+from agentgym_rl.rollout.policies.api import UNREAD, ApiConversation, ChatModel, ModelRefused
 from agentgym_rl.rollout.policies.chat_client import pause
 from agentgym_rl.rollout.settings import RolloutSettings
 
@@ -117,17 +117,18 @@ def test_what_the_first_request_is_refused_is_told_at_once(tmp_path, status, mes
     assert len(server.requests) == 1
 
 
-def test_what_an_earlier_call_has_used_does_not_make_a_refusal_one_of_a_task(tmp_path):
-    server = ChatServer(count, *[(403, "denied")] * 9)
+@pytest.mark.parametrize(("status", "requests"), [(401, 1), (403, UNREAD), (400, UNREAD)])
+def test_a_call_that_goes_on_tells_a_refusal_of_all_requests(tmp_path, status, requests):
+    server = ChatServer(count, *[(status, "denied")] * 99)
 
     async def work(name):
         model = ChatModel(name, temperature=0)
         model.usage.add(10, 2)  # as an evaluation that goes on takes it over
-        await collect("counter", "test", tmp_path / "a.json", model, RolloutSettings())
+        await collect("counter", "train", tmp_path / "a.json", model, RolloutSettings())
 
     with pytest.raises(ModelRefused, match="denied"):
         asyncio.run(server.during(work))
-    assert len(server.requests) == 1
+    assert len(server.requests) == requests
 
 
 def test_a_server_that_is_not_there_is_told_within_seconds(tmp_path):

@@ -233,8 +233,8 @@ class Weights:
     # the policy's
 
     def start_critic(self, folder: Path) -> None:
-        """Start the critic from the policy of a checkpoint folder; its head stays as it is."""
-        self.verl.critic_wg.start_from(str(folder / "actor"))
+        """Start the critic from the policy of a checkpoint folder; its head is drawn by the run's seed."""
+        self.verl.critic_wg.start_from(str(folder / "actor"), self.verl.config.data.seed)
 
     def restore_critic(self) -> None:
         """Bring back the critic as loaded; the policy is restored when a stage asks for it."""

@@ -243,8 +243,11 @@ class CriticWorker(TrainingWorker):  # type: ignore[misc]
             super().load_checkpoint(local_path, hdfs_path, del_local_after_load)
 
     @register(dispatch_mode=Dispatch.ONE_TO_ALL)
-    def start_from(self, policy: str) -> None:
+    def start_from(self, policy: str, seed: int) -> None:
         """Take all weights but the head from a policy's checkpoint of as many workers; of adapters, what they change.
+
+        Args:
+            seed: of the head, which is new: a launch draws it at random, and runs that share an engine share that one.
 
         Raises:
             ValueError: the two models have no weight in common.
@@ -257,12 +260,18 @@ class CriticWorker(TrainingWorker):  # type: ignore[misc]
             weights = with_adapters(named, state, settings["lora_alpha"] / settings["r"])
         else:
             weights = ((name, state[name]) for name in named if name in state)
-        shared = 0
+        head = set(named)
         with torch.no_grad():
-            for shared, (name, weight) in enumerate(weights, 1):  # noqa: B007
+            for name, weight in weights:
                 local(named[name]).copy_(local(weight))
-        if not shared:
-            raise ValueError(f"the critic has none of the weights of the policy in {policy}")
+                head.discard(name)
+            if len(head) == len(named):
+                raise ValueError(f"the critic has none of the weights of the policy in {policy}")
+            config = self.engine.module.config.get_text_config()
+            deviation = getattr(config, "initializer_range", 0.02)  # as in transformers' PreTrainedModel._init_weights
+            generator = torch.Generator().manual_seed(seed)
+            for name in sorted(head):
+                local(named[name]).copy_(drawn(named[name], deviation, generator))
 
 
 @contextmanager
@@ -322,6 +331,17 @@ def loads_anywhere(checkpoint: Path) -> None:
         config = json.loads(file.read_text())
         config.pop("attn_implementation", None)
         write_text(file, json.dumps(config, indent=2) + "\n")
+
+
+def drawn(weight: torch.Tensor, deviation: float, generator: torch.Generator) -> torch.Tensor:
+    """This worker's part of a new weight like another, from a normal distribution, or of a bias, which is 0."""
+    whole = torch.zeros(weight.shape)
+    if whole.dim() > 1:
+        whole.normal_(std=deviation, generator=generator)
+    if not isinstance(weight, DTensor):
+        return whole
+    placed = distribute_tensor(whole.to(weight.device), weight.device_mesh, weight.placements, src_data_rank=None)
+    return placed.to_local()
 
 
 def local(weight: torch.Tensor) -> torch.Tensor:

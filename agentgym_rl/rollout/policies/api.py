@@ -144,7 +144,7 @@ class ChatModel(Policy):
         if not self._client.reached:
             text = answer.text.rstrip(".")
             raise ModelRefused(f"{self.name} cannot be reached: {text}; check the address, and that its server runs")
-        known = self._replied
+        known, ever = self._replied, self.usage.calls > 0
         if answer.meaning is Meaning.REPLY or answer.prompt_tokens:
             self._replied = True
             self.usage.add(answer.prompt_tokens, answer.completion_tokens)
@@ -157,15 +157,16 @@ class ChatModel(Policy):
             text += "; the key is that of OPENAI_API_KEY" + (
                 "" if os.environ.get("OPENAI_API_KEY") else ", which is not set"
             )
-        self._check(answer.meaning, text, known)
+        self._check(answer.meaning, text, known, ever)
         raise NoResponse(ENDINGS[answer.meaning], text)
 
-    def _check(self, meaning: Meaning, text: str, known: bool) -> None:
+    def _check(self, meaning: Meaning, text: str, known: bool, ever: bool) -> None:
         """Whether an answer without a reply concerns its own request only.
 
         Args:
             text: of the error.
-            known: the API has replied to a request; ``usage`` may be that of an earlier call that is gone on with.
+            known: the API has replied to a request.
+            ever: or had in an earlier call that is gone on with, so that a refusal may be of one task.
 
         Raises:
             Aborted, ModelRefused: see :meth:`respond`.
@@ -173,11 +174,13 @@ class ChatModel(Policy):
         match meaning:
             case Meaning.NO_CREDIT:
                 raise ModelRefused(f"{text}; there is no credit left: when there is, the same command goes on")
-            case Meaning.REFUSED | Meaning.NO_ACCESS if not known:
+            case Meaning.NO_ACCESS if not known:
+                raise ModelRefused(text)
+            case Meaning.REFUSED if not ever:
                 raise ModelRefused(text)
             case Meaning.FAULT | Meaning.NO_ACCESS:
                 raise Aborted(text)
-            case Meaning.MALFORMED if not known:
+            case Meaning.REFUSED | Meaning.MALFORMED if not known:
                 self._unread += 1
                 if self._unread == UNREAD:
                     raise ModelRefused(f"{text}, as the last of {UNREAD} answers that are no reply; check the address")
