@@ -18,6 +18,8 @@ verl-agent (https://github.com/langfengQ/verl-agent) has one training row a turn
 of each invalid one; the mean over the rows of an episode is :math:`R - p` times the share of invalid turns, as here.
 GiGPO there subtracts :math:`p` from a turn's return after discounting, here from its reward before.
 
+Replayed turns are not the policy's: none is invalid or counted here.
+
 Only learning sees shaped rewards. Metrics of success, mixture, curriculum and stored episodes keep the environment's.
 """
 
@@ -121,8 +123,9 @@ class Shaping:
         """
         config, moments = self.config, self.moments.get(episode.env)
         mean, scale = (moments.mean, config.scale / moments.deviation) if moments else (0, config.scale)
-        penalties = [config.invalid_action_penalty * turn.invalid for turn in episode.turns]
-        reward = scale * (episode.reward - mean) - (fmean(penalties) if penalties else 0.0)
+        penalties = [config.invalid_action_penalty * turn.invalid if turn.calls else 0.0 for turn in episode.turns]
+        generated = len(episode.turns) - episode.prefix_turns
+        reward = scale * (episode.reward - mean) - (sum(penalties) / generated if generated else 0.0)
         late = config.overlong_penalty * overlong(episode, config, response_tokens)
         if penalties:
             penalties[-1] += late

@@ -49,6 +49,17 @@ def test_an_invalid_turn_costs_its_episode_a_share():
     assert shaped(episode(), invalid_action_penalty=0.1) == (0.0, [])
 
 
+def test_replayed_turns_are_not_the_policys():
+    played = episode(0.0, 0.0, 0.0, 1.0, invalid=(0, 2))
+    turns = [replace(turn, calls=0) for turn in played.turns[:2]] + played.turns[2:]
+    assert shaped(replace(played, turns=turns), invalid_action_penalty=0.1) == (
+        pytest.approx(1 - 0.1 / 2),
+        [0.0, 0.0, -0.1, 1.0],
+    )
+    replayed = replace(played, turns=[replace(turn, calls=0) for turn in played.turns])
+    assert shaped(replayed, invalid_action_penalty=0.1) == (1.0, [0.0, 0.0, 0.0, 1.0])
+
+
 @pytest.mark.parametrize(
     ("turns", "penalty"),
     [(2, 0.0), (6, 0.0), (7, 0.25), (8, 0.5), (10, 1.0), (12, 1.0)],

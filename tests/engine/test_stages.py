@@ -731,6 +731,8 @@ def test_what_cloned_weights_depend_on(toy_recipes):
         "envs.counter.panels.test.n=3",
         "model.width=32",
         "run.greedy=false",
+        "engine.seeded=false",
+        "engine.mode=colocate_async",
     )
     assert len({of(), *map(of, changes)}) == 1 + len(changes)
     model = of(cloned=False)

@@ -62,6 +62,8 @@ def digest(config: Config, *, cloned: bool) -> str:
             "files": named_files(run),
             "workers": [config.engine.device, config.engine.workers * config.engine.nodes],
             "bfloat16": config.engine.bfloat16,
+            "mode": config.engine.mode,
+            "seeded": config.engine.seeded,
             "verl": config.verl,
             "versions": {key: value for key, value in versions().items() if key != "git"},
         }
