@@ -178,6 +178,11 @@ def test_play_reads_whole_replies_when_asked():
     assert run("play", "counter_1", typed=replies).exit_code == 1
 
 
+def test_play_reads_tags_when_asked():
+    replies = "<think>One.</think> <action>say 1</action>\n<think>Two.</think> <action>say 2</action>\n"
+    assert run("play", "counter_1", "--action-format", "tags", typed=replies).exit_code == 0
+
+
 def test_play_shows_what_a_policy_does():
     result = run("play", "counter_1", "--policy", "oracle")
     assert result.exit_code == 0

@@ -28,6 +28,7 @@ class Reading(StrEnum):
     react = "react"
     function_calling = "function_calling"
     code_as_action = "code_as_action"
+    tags = "tags"
 
 
 def command(
@@ -36,7 +37,10 @@ def command(
         str, typer.Option(help="human: you, or actions from a pipe, one a line; or any policy of `eval`.")
     ] = "human",
     style: Annotated[
-        str | None, typer.Option(help="Wording: agentgym or compact; where left out, that of the policy's rules.")
+        str | None,
+        typer.Option(
+            help="Wording: agentgym, compact, or verl_agent where there is one; left out, that of the policy's rules."
+        ),
     ] = None,
     action_format: Annotated[
         Reading, typer.Option(help="raw: a line is the action itself; else a response in a format.")
