@@ -27,7 +27,11 @@ def command(
     n: common.Tasks = None,
     seed: Annotated[int, typer.Option(help="Seed of the draw and of sampling.")] = 0,
     style: Annotated[
-        str | None, typer.Option(help="Wording: agentgym (where left out, but a run's own for its weights) or compact.")
+        str | None,
+        typer.Option(
+            help="Wording: agentgym, compact, or verl_agent where there is one; left out, a run's own for its weights, "
+            "else agentgym."
+        ),
     ] = None,
     max_turns: common.MaxTurns = None,
     difficulty: common.Difficulty = None,

@@ -30,7 +30,8 @@ def command(
     overrides: Annotated[
         list[str] | None,
         typer.Argument(
-            help="Hydra overrides: experiment=NAME, algorithm=grpo, seed=1, cloning.epochs=5, verl.KEY=VALUE, ...",
+            help="Hydra overrides: experiment=NAME, algorithm=grpo (or of a file: ./mine.py:Mine), seed=1, "
+            "cloning.epochs=5, verl.KEY=VALUE, ...",
             autocompletion=_choices,
         ),
     ] = None,

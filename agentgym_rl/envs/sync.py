@@ -114,7 +114,8 @@ def make(name: str, **options: Any) -> SyncEnv:
     """Open a session of an environment, to be called without ``await``.
 
     Args:
-        options: of the environment's class; all take ``style``, ``agentgym`` or ``compact``.
+        options: of the environment's class; all take ``style``: ``agentgym``, ``compact``, or
+            ``verl_agent`` where there is one.
 
     Raises:
         UnknownEnv, MissingExtra: see :func:`agentgym_rl.envs.make`.
