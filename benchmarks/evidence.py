@@ -17,7 +17,7 @@
 
 Every arm of a study starts from the same cloned weights of its seed; no choice of settings has seen the panels' tasks.
 What a study is to show, with which seeds and panels, is in ``benchmarks/claims.yaml``, written before its runs;
-no other claim gets a verdict.
+no other claim gets a verdict, nor any before all seeds of its design are there.
 
 What the raw results hold with the same settings is not run again, and an interrupted run goes on: stop and repeat it
 as you like. Rows of older code stand, marked as stale, until they are asked for, or confirmed: where the present code
@@ -130,7 +130,8 @@ def check_engine(study: Study, seeds: Sequence[int], engine: str | None) -> None
 def missing(study: Study, seeds: Sequence[int], arms: Sequence[str], folder: Path, renew: bool) -> Todo:
     """What the raw results lack, or have of other settings, and with ``renew`` what older code has finished."""
     known = {(row["arm"], row["seed"]): row["settings"] for row in results(study) if not (renew and why(row))}
-    candidates = ((arm, seed, composed(study, arm, seed, folder)) for seed in seeds for arm in arms)
+    asked = dict.fromkeys((arm, seed) for seed in seeds for arm in arms)
+    candidates = ((arm, seed, composed(study, arm, seed, folder)) for arm, seed in asked)
     return [(arm, seed, config) for arm, seed, config in candidates if known.get((arm, seed)) != settings(config)]
 
 
@@ -149,7 +150,7 @@ def unconfirmed(study: Study, seeds: Sequence[int], arms: Sequence[str], folder:
 def plan(name: str, todo: Todo, engine: str | None = None) -> Iterator[str]:
     """Runs of each arm and about how long they take, by the rows of this study, or of older ones, and of other arms.
 
-    Launches and the cloning of each seed's first run are beside that.
+    Launches, controls and the cloning of each seed's first run are beside that.
     """
     rows = results(STUDIES[name]) or results(STUDIES[DESIGNS[name].rows])
     rows = [row for row in rows if row.get("engine") == engine]
@@ -329,6 +330,10 @@ def main() -> None:
         help="only run a stale row of each arm again, and keep the others if it is the same",
     )
     options = parser.parse_args()
+    given = {f"--{key}" for key, value in vars(options).items() if value != parser.get_default(key)} - {"--study"}
+    for alone in given & {"--page", "--power", "--stale"}:
+        if others := sorted(given - {alone}):
+            parser.error(f"{alone} goes with no other option; leave out {' '.join(others)}")
     study = STUDIES[options.study]
     if unknown := set(options.arms or ()) - set(study.arms):
         parser.error(f"--arms {' '.join(sorted(unknown))}: the study {options.study} has {', '.join(study.arms)}")
@@ -342,18 +347,16 @@ def main() -> None:
     if options.power:
         console.print(*power_table(options.study, by_study), sep="\n", highlight=False, soft_wrap=True)
         return
-    seeds, arms = options.seeds or list(DESIGNS[options.study].seeds), options.arms or list(study.arms)
+    seeds, arms = list(options.seeds or DESIGNS[options.study].seeds), options.arms or list(study.arms)
     folder = options.folder / (options.engine or "")
+    try:
+        check_engine(study, [] if options.page else seeds, options.engine)
+    except ValueError as error:
+        parser.error(str(error))
     if options.confirm:
         todo = unconfirmed(study, seeds, arms, folder, options.engine)
-    elif options.page:
-        todo = []
     else:
-        try:
-            check_engine(study, seeds, options.engine)
-        except ValueError as error:
-            parser.error(str(error))
-        todo = missing(study, seeds, arms, folder, options.renew)
+        todo = [] if options.page else missing(study, seeds, arms, folder, options.renew)
     if options.plan:
         console.print(*plan(options.study, todo, options.engine), sep="\n", highlight=False, soft_wrap=True)
         return

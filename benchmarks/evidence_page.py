@@ -89,7 +89,7 @@ class Verdict:
 
     on: str
     p: float | None
-    """Corrected for all claims of the page (Holm); None with fewer than two seeds of the design."""
+    """Corrected for all claims of the page (Holm); None until both sides have all seeds of the design."""
     difference: float
     """Mean over seeds."""
 
@@ -103,7 +103,8 @@ class Verdict:
 def verdicts(study: Study, by_study: Mapping[str, Rows]) -> dict[tuple[str, str], Verdict]:
     """Of the claims that the designs of a page name, by study and claim; of the others there is none.
 
-    Rows of other seeds than the design's do not count: what they show was known when the claim was written.
+    Rows of other seeds than the design's do not count: what they show was known when the claim was written. Nor do
+    some of its seeds: to look at these, and go on where they show nothing, would be a test of its own.
 
     Args:
         by_study: rows.
@@ -114,8 +115,8 @@ def verdicts(study: Study, by_study: Mapping[str, Rows]) -> dict[tuple[str, str]
         compared.append(differences(STUDIES[name], rows, claim.ordering, columns))
     by_seed = [[value(panels) for panels in seeds.values()] for seeds in compared]
     known = [
-        crossed_p(values, shared(list(seeds.values()))) if len(values) > 1 else None
-        for values, seeds in zip(by_seed, compared, strict=True)
+        crossed_p(values, shared(list(seeds.values()))) if len(values) == len(DESIGNS[name].seeds) else None
+        for (name, _), values, seeds in zip(claims, by_seed, compared, strict=True)
     ]
     corrected = holm([1.0 if p is None else p for p in known])
     return {
@@ -247,7 +248,8 @@ def notes(study_name: str, rows: Rows) -> Iterator[str]:
     if not DESIGNS[study_name].claims:
         yield "No claim was named beforehand."
     elif not there <= set(design):
-        yield f"They are older than the design, with other seeds than its {len(design)}."
+        age = "older than" if max(there) < design.start else "not of"
+        yield f"They are {age} the design, with other seeds than its {len(design)}."
     elif len(there) < len(design):
         yield f"{len(there)} of the design's {len(design)} seeds."
     for claim in DESIGNS[study_name].claims:

@@ -85,7 +85,7 @@ def test_only_claims_of_the_design_get_a_verdict_and_are_corrected_together():
     same = (0.9, 0.9, 0.9)
     seeds = [
         claim
-        for seed in range(20, 25)
+        for seed in DESIGNS["algorithms"].seeds
         for claim in (
             row("evol", seed, *same, control=0.2),
             row("bc", seed, 0.1, 0.1, 0.1),
@@ -99,8 +99,9 @@ def test_only_claims_of_the_design_get_a_verdict_and_are_corrected_together():
     text = pages.page(ALGORITHMS.page, ALGORITHMS.page.read_text(), every(seeds))
     assert re.search(r"\|AgentEvol > its control\|.*\|<0.001\|holds\|", text)
     assert re.search(r"\|AgentEvol > BC\|.*\|\|exploratory\|", text)
-    alone = {claim: str(said) for (_, claim), said in pages.verdicts(ALGORITHMS, every(seeds[:3])).items()}
-    assert set(alone.values()) == {"too few seeds of the design"}
+    first = {claim: str(said) for (_, claim), said in pages.verdicts(ALGORITHMS, every(seeds[:-3])).items()}
+    assert set(first.values()) == {"too few seeds of the design"}, "to look earlier would be another test"
+    assert list(pages.doubts(every(seeds[:-3]))) == []
     before = [{**claim, "seed": claim["seed"] - 20} for claim in seeds]
     known = {str(said) for said in pages.verdicts(ALGORITHMS, every(before)).values()}
     assert known == {"too few seeds of the design"}, "the claim was written after these rows"
@@ -127,8 +128,8 @@ def test_the_page_keeps_what_stands_around_its_tables():
 
 
 def test_claims_that_do_not_hold_are_listed():
-    own = [{**row, "seed": row["seed"] + 20} for row in ROWS]
-    assert list(pages.doubts(every(own))) == ["algorithms | AgentEvol > its control | +5.0 | p 1.000 | not shown"]
+    own = [{**row, "seed": seed + row["seed"]} for seed in DESIGNS["algorithms"].seeds[::2] for row in ROWS]
+    assert list(pages.doubts(every(own))) == ["algorithms | AgentEvol > its control | +5.0 | p 0.741 | not shown"]
     assert list(pages.doubts(every(ROWS))) == [], "none of the design's seeds was tried"
 
 
@@ -147,6 +148,8 @@ def test_rows_of_the_design_stand_alone():
     assert not any("design" in line or "tasks" in line for line in pages.notes("algorithms", with_tasks))
     assert "3 of the design's 8 seeds." in pages.notes("algorithms", own[:3])
     assert any("older than the design" in line for line in pages.notes("algorithms", ROWS))
+    later = [{**row, "seed": row["seed"] + 40} for row in ROWS]
+    assert "They are not of the design, with other seeds than its 8." in pages.notes("algorithms", later)
 
 
 def test_panels_of_the_design_are_those_of_its_seeds_alone():
@@ -432,6 +435,25 @@ def test_a_study_that_is_not_confirmed_fails(tmp_path, monkeypatch):
         evidence.main()
     assert ended.value.code == 1 and "bc, seed 20: episodes differ; --renew --arms bc" in shown.getvalue()
     assert evidence.results(study) == rows
+
+
+def test_a_confirmation_is_of_one_engine(tmp_path, monkeypatch, capsys):
+    """Rows of another one would be passed over in silence."""
+    study = replace(STUDIES["pretrained"], raw=tmp_path / "rows.json")
+    evidence.write(study, [{**row("bc", 20, 0.5, 0.5, 0.5), "engine": "one_gpu"}])
+    monkeypatch.setitem(STUDIES, "pretrained", study)
+    monkeypatch.setattr(sys, "argv", ["evidence.py", "pretrained", "--confirm"])
+    with pytest.raises(SystemExit, match=r"^2$"):
+        evidence.main()
+    assert "bc, seed 20 was made with --engine one_gpu" in capsys.readouterr().err
+
+
+def test_a_run_that_is_asked_for_twice_is_made_once(tmp_path, monkeypatch):
+    study = replace(ALGORITHMS, raw=tmp_path / "rows.json")
+    monkeypatch.setattr(evidence, "composed", lambda *_: None)
+    monkeypatch.setattr(evidence, "settings", lambda _: "new")
+    found = evidence.missing(study, [20, 21, 20], ["bc", "bc"], tmp_path, renew=False)
+    assert [(arm, seed) for arm, seed, _ in found] == [("bc", 20), ("bc", 21)]
 
 
 @pytest.mark.slow
