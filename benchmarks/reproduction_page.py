@@ -18,7 +18,7 @@ from typing import Any
 from evidence_page import with_table
 from studies import DOCS, HERE
 
-from agentgym_rl.api.published import PROTOCOLS, Protocol
+from agentgym_rl.api.published import PROTOCOLS, TARGETS, Protocol
 from agentgym_rl.data.files import write_text
 from agentgym_rl.envs.tables import json_object
 
@@ -89,13 +89,15 @@ def keep(files: Iterable[Path]) -> None:
     """Copy results to those that are kept.
 
     Raises:
-        ValueError: one has settings other than the published ones.
+        ValueError: one is of no published name, or has settings other than the published ones; none is kept.
     """
-    for file in files:
-        result = json_object(file)
+    results = {file: json_object(file) for file in files}
+    for file, result in results.items():
+        if result.get("name") not in TARGETS:
+            raise ValueError(f"{file} is no result of `agentgym-rl reproduce NAME`")
         if result["changed"]:
             raise ValueError(f"{file} is of other settings ({' '.join(result['changed'])}); it reproduces nothing")
-        KEPT.mkdir(exist_ok=True)
+    for file, result in results.items():
         write_text(KEPT / f"{result['name']}.json", file.read_text())
 
 

@@ -100,11 +100,18 @@ def test_one_seed_has_the_interval_of_its_tasks(commands):
     assert line.difference == pytest.approx((-36.7, 15.0 - 86.7, 85.0 - 86.7), abs=0.1)
 
 
-def test_settings_that_depart_are_told(commands, tmp_path):
+def test_settings_that_depart_are_told(commands, tmp_path, monkeypatch):
     assert "not the published settings: algorithm.lr=1e-05" in run(NAME, "algorithm.lr=1e-5", "seed=0").stdout
     file = tmp_path / "reproductions" / NAME / "result.json"
+    published, other = tmp_path / "published.json", tmp_path / "other.json"
+    published.write_text(json.dumps({"name": NAME, "changed": [], "lines": []}))
+    other.write_text("{}")
+    monkeypatch.setattr(pages, "KEPT", tmp_path / "kept")
     with pytest.raises(ValueError, match=r"algorithm\.lr=1e-05"):
-        pages.keep([file])
+        pages.keep([published, file])
+    with pytest.raises(ValueError, match=r"other\.json is no result"):
+        pages.keep([published, other])
+    assert pages.kept() == {}, "all or none"
 
 
 def test_where_it_runs_is_no_setting():
