@@ -28,6 +28,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
+from math import inf
 from random import Random
 from statistics import median
 from typing import Any
@@ -164,9 +165,10 @@ COMPARED = {"losses, masks, advantages": losses, "log-probabilities, attention":
 
 
 def difference(computed: torch.Tensor, expected: torch.Tensor) -> float:
-    """The greatest difference, as a share of the greatest value expected."""
+    """The greatest difference, as a share of the greatest value expected; infinite where something is no number."""
     expected = expected.detach()
-    return float((computed.detach().cpu().double() - expected).abs().max() / expected.abs().max().clamp(min=1e-12))
+    share = (computed.detach().cpu().double() - expected).abs().max() / expected.abs().max().clamp(min=1e-12)
+    return float(share.nan_to_num(nan=inf))
 
 
 def compare(device: str) -> bool:

@@ -21,6 +21,14 @@ runpy.run_path("benchmarks/gpu.py", run_name="__main__")
 """
 
 
+def test_what_is_no_number_is_no_equal(monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+    gpu, torch = pytest.importorskip("gpu"), pytest.importorskip("torch")
+    whole = torch.ones(3)
+    assert gpu.difference(whole, whole.double()) == 0
+    assert gpu.difference(torch.tensor([1.0, float("nan"), 1.0]), whole.double()) == float("inf")
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("openssl") is None, reason="torch.compile needs the program openssl")
 def test_it_runs_without_an_engine():
