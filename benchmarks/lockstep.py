@@ -2,8 +2,7 @@
 
 All live episodes generate, wait for the last of them, step in a thread pool as wide as their number, wait for the last.
 Only the schedule is AgentGym-RL's: tokens, requests and environments are those of the other side, and resets run side
-by side
-where AgentGym-RL makes them one after the other.
+by side where AgentGym-RL makes them one after the other.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ async def lockstep(envs: Sequence[PacedEnv], conversations: Sequence[TokenConver
         while live:
             replies = await asyncio.gather(*(conversation.respond() for _, conversation in live))
             if any(reply is None or reply.aborted for reply in replies):
-                raise RuntimeError("the model gave no reply; raise --response-tokens")
+                raise RuntimeError("the model gave no reply; raise rollout.py's response_limit")
             if pause_s:
                 await asyncio.sleep(pause_s)
             calls = [
@@ -48,5 +47,5 @@ async def lockstep(envs: Sequence[PacedEnv], conversations: Sequence[TokenConver
                 *(conversation.observe(step.observation.text) for (_, conversation), step in going)
             )
             if not all(fits):
-                raise RuntimeError("an episode does not fit into the context; raise --response-tokens")
+                raise RuntimeError("an episode does not fit into the context; raise rollout.py's response_limit")
             live = [episode for episode, _ in going]

@@ -31,7 +31,7 @@ import asyncio
 import os
 import tempfile
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -253,8 +253,23 @@ def cells(in_flight: Sequence[int], latency: Sequence[str], at: int, every_pair:
     ]
 
 
-def plan(chosen: Sequence[Cell], repeats: int) -> list[tuple[Cell, int, str]]:
-    """Cell, repeat and side of every measurement; sides take turns.
+Measurement = tuple[Cell, int, str]
+"""Cell, repeat and side."""
+
+
+def measurement(row: Mapping[str, Any]) -> Measurement:
+    return Cell(row["in_flight"], row["latency"]), row["repeat"], row["side"]
+
+
+def journal_of(file: Path) -> list[dict[str, Any]]:
+    """The rows of a journal, from which a torn last line is cut off."""
+    with file.open("r+b") as journal:
+        journal.truncate(journal.read().rfind(b"\n") + 1)
+    return [*read_jsonl(file)]
+
+
+def plan(chosen: Sequence[Cell], repeats: int) -> list[Measurement]:
+    """Every measurement; sides take turns.
 
     The model alone knows no latency and is measured once a repeat and number of episodes. The pause of lockstep is
     measured once a cell: what it adds hardly varies.
@@ -284,21 +299,18 @@ def main() -> None:
     for kind in args.latency:
         if kind != "tail" and not kind.isdigit():
             parser.error(f"--latency {kind!r} is neither milliseconds nor tail")
+    if len(args.latency) > 1 and args.at not in args.in_flight and not args.every_pair:
+        parser.error(f"--at {args.at} is none of --in-flight: only the last --latency would be played")
 
     console = Console()
     console = console if console.width > 130 else Console(width=150)
     setting = {"median_ms": args.median, "sequences": args.sequences}
-    rows: list[dict[str, Any]] = []
-    if args.journal and args.journal.is_file():
-        written = read_jsonl(args.journal, torn_end=True)
-        rows = [row for row in written if setting.items() <= row.items() and row["repeat"] < args.repeats]
     chosen = cells(args.in_flight, args.latency, args.at, args.every_pair)
-    known = {(row["in_flight"], row["latency"], row["repeat"], row["side"]) for row in rows}
-    remaining = [
-        (cell, repeat, side)
-        for cell, repeat, side in plan(chosen, args.repeats)
-        if (cell.in_flight, cell.latency, repeat, side) not in known
-    ]
+    planned = plan(chosen, args.repeats)
+    written = journal_of(args.journal) if args.journal and args.journal.is_file() else []
+    rows = [row for row in written if setting.items() <= row.items() and measurement(row) in planned]
+    known = {measurement(row) for row in rows}
+    remaining = [each for each in planned if each not in known]
     shown = None
     if remaining or args.profile:
         with Progress(console) as progress, engine(recipe(args.sequences), progress.say) as model:

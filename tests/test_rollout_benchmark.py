@@ -213,6 +213,15 @@ def test_without_every_pair_a_cross_is_measured():
     assert len(rollout.cells([256, 16], ["0", "tail"], 256, every_pair=True)) == 4
 
 
+def test_a_journal_goes_on_behind_its_last_whole_line(tmp_path):
+    """What a killed process left of a line would be joined to the next one."""
+    journal, row = tmp_path / "rollout.jsonl", {"in_flight": 16, "latency": "0", "repeat": 0, "side": "ours"}
+    journal.write_text(f"{json.dumps(row)}\n{{'in_fl")
+    assert rollout.journal_of(journal) == [row]
+    assert rollout.measurement(row) == (rollout.Cell(16, "0"), 0, "ours")
+    assert journal.read_text() == f"{json.dumps(row)}\n"
+
+
 def test_what_does_not_depend_on_the_setting_is_measured_once():
     found = rollout.plan(rollout.cells([16], ["0", "tail"], 16, every_pair=False), 2)
     assert len(found) == len(set(found))
