@@ -8,7 +8,7 @@ generated; replayed ones cost nothing) and stop at the first success: *tree* bra
     python benchmarks/search.py --run runs/demo-agentevol-seed0     # a run's newest weights on the engine; minutes
 
 Printed: medians over repeats with [least, most], and the ratio tree/afresh over all repeats with a 95% interval from
-10,000 bootstrap draws of tasks (a task is drawn with all its repeats).
+10,000 bootstrap draws of tasks (a task is drawn with all its repeats); ``nan`` where neither arm solved any.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
+from math import inf, isnan, nan
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -33,6 +34,7 @@ from agentgym_rl.data.files import write_text
 from agentgym_rl.data.panels import sample
 from agentgym_rl.envs import Task, TextEnv, make
 from agentgym_rl.envs.core import EnvSpec, Message, Observation, Step
+from agentgym_rl.eval.evaluation.rules import read_config
 from agentgym_rl.rollout.conversation import Scripted
 from agentgym_rl.rollout.loop import run_episode
 from agentgym_rl.rollout.policies.scripted import to_response
@@ -159,7 +161,6 @@ def engine(run: Path) -> Iterator[tuple[Any, Samplers]]:
     from agentgym_rl.engine.recipe.compose import restore
     from agentgym_rl.engine.run import tiny
     from agentgym_rl.engine.run.session import variables
-    from agentgym_rl.eval.evaluation.rules import read_config
     from agentgym_rl.rollout import pretrained
 
     config = restore(read_config(run))
@@ -237,19 +238,24 @@ def rate(results: Sequence[tuple[int, int]]) -> float:
 
 
 def ratio_interval(repeats: Sequence[Any], draws: int = 10_000) -> tuple[float, float]:
-    """95% interval of the ratio of the arms' rates, by bootstrap over tasks."""
+    """95% interval of the ratio of the arms' rates, by bootstrap over tasks, of the draws that have a ratio."""
     outcomes_of: dict[str, list[tuple[int, int, int, int]]] = {}
     for row in repeats:
         for item_id in row["failed"]:
             outcomes_of.setdefault(item_id, []).append((*row["tree"][item_id], *row["afresh"][item_id]))
     sums = [tuple(sum(part) for part in zip(*outcomes, strict=True)) for outcomes in outcomes_of.values()]
     rng = random.Random(0)
-    ratios = []
-    for _ in range(draws):
-        tree, tree_calls, fresh, fresh_calls = (sum(part) for part in zip(*rng.choices(sums, k=len(sums)), strict=True))
-        ratios.append(tree * fresh_calls / (tree_calls * fresh) if fresh else float("inf"))
-    ratios.sort()
-    return ratios[int(0.025 * draws)], ratios[int(0.975 * draws)]
+    drawn = [rng.choices(sums, k=len(sums)) for _ in range(draws if sums else 0)]
+    every = [ratio(*(sum(part) for part in zip(*tasks, strict=True))) for tasks in drawn]
+    ratios = sorted(value for value in every if not isnan(value))
+    return (ratios[int(0.025 * len(ratios))], ratios[int(0.975 * len(ratios))]) if ratios else (nan, nan)
+
+
+def ratio(tree: int, tree_calls: int, fresh: int, fresh_calls: int) -> float:
+    """Of the arms' rates: infinite where only the tree solved a task, no number where neither arm did."""
+    if not fresh:
+        return inf if tree else nan
+    return tree * fresh_calls / (max(1, tree_calls) * fresh)
 
 
 def report(setting: str, repeats: Sequence[Any]) -> dict[str, Any]:
@@ -267,16 +273,15 @@ def report(setting: str, repeats: Sequence[Any]) -> dict[str, Any]:
             "solved_per_1000_calls": [round(rate(outcome), 3) for outcome in outcomes],
             "lost_branches": [row[f"{arm}_lost"] for row in repeats],
         }
-    rates = {arm: rate([outcome for row in repeats for outcome in row[arm].values()]) for arm in ("tree", "afresh")}
-    low, high = ratio_interval(repeats)
-    ratio = rates["tree"] / rates["afresh"] if rates["afresh"] else float("inf")
-    table["ratio"] = {"value": round(ratio, 3), "ci95": [round(low, 3), round(high, 3)]}
+    sums = [sum(table[arm][key]) for arm in ("tree", "afresh") for key in ("solved", "calls")]
+    value, (low, high) = ratio(*sums), ratio_interval(repeats)
+    table["ratio"] = {"value": round(value, 3), "ci95": [round(low, 3), round(high, 3)]}
     print(f"\n{setting}\nmedian [least, most] over {len(repeats)} repeats   tree                   afresh")
     for key, label in (("solved", "failed tasks solved"), ("calls", "model calls spent"),
                        ("solved_per_1000_calls", "solved per 1,000 calls")):  # fmt: skip
         print(f"{label:44s} {spread(table['tree'][key]):22s} {spread(table['afresh'][key])}")
     print(f"tasks that failed their samples: {spread(table['failed'], 0)}")
-    print(f"ratio of solved per 1,000 calls: {ratio:.2f}, 95% interval [{low:.2f}, {high:.2f}]")
+    print(f"ratio of solved per 1,000 calls: {value:.2f}, 95% interval [{low:.2f}, {high:.2f}]")
     return table
 
 
@@ -297,6 +302,9 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1, help="of the choice of tasks")
     parser.add_argument("--out", type=Path, help="JSON file for the results")
     arguments = parser.parse_args()
+    known = ENVS if arguments.policy else read_config(arguments.run)["envs"]
+    if unknown := set(arguments.env or ()) - set(known):
+        parser.error(f"--env {' '.join(sorted(unknown))}: choose {', '.join(known)}")
     settings = SearchConfig(
         calls=arguments.calls, exploration=arguments.exploration, branches=arguments.branches,
         resamples=arguments.resamples,
