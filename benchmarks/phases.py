@@ -116,18 +116,23 @@ def alone(model: Path, asked: Rounds, *, context: int, sequences: int, memory_fr
     return generate(asked, None), generate(asked, 0)
 
 
-def last_step(run: RunData) -> list[Episode]:
-    """The training episodes of the newest step."""
+def of_step(run: RunData, number: int) -> list[Episode]:
+    """The training episodes of a step."""
     rows = run.episodes
-    rows = rows[rows["file"].str.startswith("step")]
     step = rows["file"].str.split(".").str[0]  # each agent-loop process writes a file of its own
-    return [run.episode(row) for row in rows[step == step.max()].to_dict("records")]
+    return [run.episode(row) for row in rows[step == f"step{number:06d}"].to_dict("records")]
 
 
-def compare_alone(run: RunData, ours: float) -> Iterator[str]:
-    """Generated tokens a second of the run's last step and of vLLM alone."""
+def compare_alone(run: RunData, last: Mapping[str, Any]) -> Iterator[str]:
+    """Generated tokens a second of a run's last step, whose metrics are given, and of vLLM alone.
+
+    Raises:
+        SystemExit: episodes were folded, so that the prompts of their turns are not known.
+    """
     config: Any = run.config
-    of_episodes = lengths(last_step(run))
+    episodes, ours = of_step(run, last["step"]), last["timing_s/gen"]
+    if len(of_episodes := lengths(episodes)) < len(episodes):
+        raise SystemExit(f"{run.folder} has episodes of several segments, whose prompts are not known")
     tokens = sum(response for episode in of_episodes for _, response in episode)
     folder = next(run.folder.glob("model"), None) or Path(config["model"]["path"])
     context = config["model"]["prompt_tokens"] + config["model"]["response_tokens"]
@@ -150,7 +155,7 @@ def main() -> None:
     for line in (*table(rows), *facts(rows), *peaks(args.run)):
         print(line)
     if args.alone:
-        for line in compare_alone(load(args.run), rows[-1]["timing_s/gen"]):
+        for line in compare_alone(load(args.run), rows[-1]):
             print(line, flush=True)
 
 

@@ -3,6 +3,7 @@
 import json
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -33,3 +34,16 @@ def test_most_memory_of_each_worker(tmp_path):
     assert list(phases.peaks(tmp_path)) == []
     (tmp_path / "summary.json").write_text(json.dumps({"memory_gib": {"training worker 0": 1.5, "vLLM server 0": 3}}))
     assert list(phases.peaks(tmp_path)) == ["most memory of training worker 0, GiB: 1.50"]
+
+
+def test_episodes_are_of_the_step_whose_seconds_are_known():
+    """A run that was stopped within a step has episodes of a later one."""
+    pandas = pytest.importorskip("pandas")
+    files = ["step000001.parquet", "step000002.a.parquet", "step000002.b.parquet", "step000003.a.parquet", "val"]
+    run = SimpleNamespace(episodes=pandas.DataFrame({"file": files}), episode=lambda row: row["file"])
+    assert phases.of_step(run, 2) == files[1:3]
+    turn = SimpleNamespace(tokens=(0, 4))
+    run.config, run.folder = {}, Path("run")
+    run.episode = lambda row: SimpleNamespace(segments=2, turns=[turn], prompt_tokens=3)
+    with pytest.raises(SystemExit, match="run has episodes of several segments"):
+        list(phases.compare_alone(run, {"step": 2, "timing_s/gen": 1.0}))
