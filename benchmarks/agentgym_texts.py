@@ -25,6 +25,9 @@ from agentgym_rl.envs.hosts.remote import RemoteEnv
 from agentgym_rl.envs.probe import Walk, follow, solution, walk, wander
 from agentgym_rl.envs.splits import fingerprint
 
+ENDED = "(the episode had ended before)"
+"""Stands for what the server says of actions after the end."""
+
 
 @dataclass
 class Agreement:
@@ -42,16 +45,17 @@ class Agreement:
 
     def add(self, ours: Walk, theirs: list[str], rewards: list[float]) -> None:
         here = [ours.first.text, *(step.observation.text for step in ours.steps)]
-        self.texts += len(theirs)
-        self.equal += sum(mine == other for mine, other in zip(here, theirs, strict=False))
-        self.steps += len(rewards)
+        there = theirs + [ENDED] * (len(here) - len(theirs))
+        self.texts += len(here)
+        self.equal += sum(mine == other for mine, other in zip(here, there, strict=True))
+        self.steps += len(ours.steps)
         self.rewards += sum(abs(step.reward - other) < 1e-6 for step, other in zip(ours.steps, rewards, strict=False))
         self.there[str(ours.task)] = fingerprint(json.dumps([ours.actions, theirs]), 12)
-        different = [place for place, other in enumerate(theirs) if here[place] != other]
+        different = [place for place, other in enumerate(there) if here[place] != other]
         if different and not self.first:
             place = different[0]
             action = repr(ours.actions[place - 1]) if place else "the reset"
-            self.first = f"{ours.task} after {action}\n--- there\n{theirs[place]}\n--- here\n{here[place]}"
+            self.first = f"{ours.task} after {action}\n--- there\n{there[place]}\n--- here\n{here[place]}"
 
 
 async def compare(

@@ -277,18 +277,21 @@ def main() -> None:
     def wanted(name: str) -> bool:
         return not args.only or any(part in name for part in args.only)
 
-    print(HEAD, flush=True)
     failed = False
-    targets = [
-        lambda name=name, readers=readers: fuzz_parser(name, readers, args.replies, args.seconds, args.seed)
+    targets = {
+        name: lambda name=name, readers=readers: fuzz_parser(name, readers, args.replies, args.seconds, args.seed)
         for name, readers in parsers().items()
         if wanted(name)
-    ]
+    }
     for name in available():
         count = min(args.actions, IN_A_BROWSER.get(name, args.actions))
         if wanted(name) and not issubclass(env_class(name), OpenEnv) and (name != "sciworld" or shutil.which("java")):
-            targets.append(lambda name=name, count=count: fuzz_env(name, count, args.seconds, args.seed))
-    for target in targets:
+            targets[name] = lambda name=name, count=count: fuzz_env(name, count, args.seconds, args.seed)
+    for part in args.only:
+        if not any(part in name for name in targets):
+            parser.error(f"--only {part}: no target of this machine has it in its name")
+    print(HEAD, flush=True)
+    for target in targets.values():
         report = asyncio.run(target())
         print(report, flush=True)
         for kind, reply in report.faults.items():

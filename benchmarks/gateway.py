@@ -222,6 +222,8 @@ def main() -> None:
     if args.harnesses:
         asyncio.run(harnesses())
         return
+    if args.rounds < 2:
+        parser.error("--rounds: a session needs two episodes or more")
     console, ratios = Console(width=150), list[float]()
     with tempfile.TemporaryDirectory() as folder:
         bench = bench_of(Path(folder), args.sessions, args.rounds, args.token_ms, args.tokens)

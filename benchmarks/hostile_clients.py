@@ -108,7 +108,7 @@ def connections(args: argparse.Namespace) -> None:
         print(f"no connections: {answers(args.port, 5)}, {mib(server):.0f} MiB")
         begun = time.monotonic()
         silent = opened(args.port, args.connections // 2, b"")
-        half = opened(args.port, args.connections // 2, HEAD)
+        half = opened(args.port, args.connections - len(silent), HEAD)
         while (held := len(server.net_connections("tcp")) - 1) < args.connections and time.monotonic() - begun < 10:
             time.sleep(0.1)
         took = time.monotonic() - begun
@@ -137,8 +137,13 @@ def slow(args: argparse.Namespace) -> None:
                     ended[kind] = time.monotonic() - begun
             most = max(most, mib(server))
             time.sleep(1)
-        gone_after = ", ".join(f"{kind} gone after {seconds:.0f} s" for kind, seconds in ended.items())
-        print(f"{gone_after}; the server grew by at most {most - before:.0f} MiB")
+        ends = ", ".join(end(kind, len(still_open[kind]), seconds) for kind, seconds in ended.items())
+        print(f"{ends}; the server grew by at most {most - before:.0f} MiB")
+
+
+def end(kind: str, left: int, seconds: float) -> str:
+    """What became of slow clients."""
+    return f"{left} {kind} still there" if left else f"{kind} gone after {seconds:.0f} s"
 
 
 def goes_on(connection: socket.socket, content: bytes) -> bool:
@@ -209,7 +214,7 @@ def worker(args: argparse.Namespace) -> None:
         took = time.monotonic() - begun
         print(
             f"{args.sessions} sessions on two workers ({of_worker[0]} and {of_worker[1]}), one killed: {lost} lost, "
-            f"{kept} go on, {len(unanswered)} unanswered; after {took:.1f} s every one was answered"
+            f"{kept} go on, {len(unanswered)} unanswered after {took:.1f} s"
         )
 
 

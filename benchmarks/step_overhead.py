@@ -168,6 +168,8 @@ def main() -> None:
         "--steps", type=int, default=6, help="training steps a launch; the first is not counted as a step"
     )
     arguments = parser.parse_args()
+    if arguments.steps < 2:
+        parser.error("--steps: the first one is not counted; give two or more")
     results: dict[str, list[tuple[float, list[float], list[float]]]] = {"ours": [], "stock": []}
     with tempfile.TemporaryDirectory(prefix="step_overhead_") as name:
         folder = Path(name)

@@ -142,6 +142,8 @@ def main() -> None:
     parser.add_argument("--different", type=int, default=10, help="files that are no copies")
     parser.add_argument("--export", action="store_true", help="write the static folder, too")
     arguments = parser.parse_args()
+    if arguments.episodes % arguments.files:
+        parser.error(f"--episodes {arguments.episodes} cannot be shared out evenly to --files {arguments.files}")
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch) / "run"
         with timed(f"make {arguments.episodes:,} episodes"):

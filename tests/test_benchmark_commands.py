@@ -28,11 +28,27 @@ def test_a_script_tells_its_options(script, monkeypatch, capsys):
     assert "--" in capsys.readouterr().out
 
 
-def test_another_server_is_measured_in_one_environment(monkeypatch, capsys):
-    monkeypatch.setattr(sys, "argv", ["env_server.py", "--against", "http://127.0.0.1:1"])
+@pytest.mark.parametrize(
+    ("command", "says"),
+    [
+        ("env_server --against http://127.0.0.1:1", "--against needs --envs with one environment"),
+        ("evidence algorithms --page --confirm", "--page goes with no other option; leave out --confirm"),
+        ("evidence algorithms --stale --arms bc", "--stale goes with no other option; leave out --arms"),
+        ("evidence algorithms --power --plan", "--power goes with no other option; leave out --plan"),
+        ("fuzz --only maze nowhere --actions 1", "--only nowhere: no target of this machine has it in its name"),
+        ("gateway --rounds 1", "--rounds: a session needs two episodes or more"),
+        ("rollout --in-flight 16 --latency 0 10", "--at 256 is none of --in-flight"),
+        ("search --policy noisy --env forks", "--env forks: choose textcraft, babyai, fork"),
+        ("step_overhead --steps 1", "--steps: the first one is not counted"),
+        ("viewer --episodes 10 --files 3", "--episodes 10 cannot be shared out evenly to --files 3"),
+    ],
+)
+def test_what_would_be_done_in_part_or_not_at_all_is_refused(command, says, monkeypatch, capsys):
+    script, *options = command.split()
+    monkeypatch.setattr(sys, "argv", [f"{script}.py", *options])
     with pytest.raises(SystemExit, match=r"^2$"):
-        importlib.import_module("env_server").main()
-    assert "--against needs --envs with one environment" in capsys.readouterr().err
+        importlib.import_module(script).main()
+    assert says in capsys.readouterr().err
 
 
 def test_both_sides_of_the_step_overhead_do_the_same_work(tmp_path, monkeypatch):
