@@ -15,11 +15,11 @@ Advantages are those of GRPO over groups that are filled up:
 The released script differs from the paper: its loss is GSPO, the selection of turns is commented out, and the newest
 success takes the place of the oldest failure.
 
-Departures: the paper samples solved tasks less, which here the mixture can do (``mixture.samples``); it weighs all
-episodes, and here those of the pool alone, as all others are of the present weights. :math:`\pi_{sampled}` is what the
-training workers computed when the success was new. That of demonstrations is not known; they weigh as if the present
-weights had sampled them. With a pool or a selection of turns, a step rolls out all its tasks before it learns
-(``engine.mode=sync``), and updates take equal numbers of episodes, not whole groups.
+Departures: the paper samples solved tasks less, which here the mixture can do (``mixture.tasks=task`` with
+``mixture.max_samples``); it weighs all episodes, and here those of the pool alone, as all others are of the present
+weights. :math:`\pi_{sampled}` is what the training workers computed when the success was new. That of demonstrations is
+not known; they weigh as if the present weights had sampled them. With a pool or a selection of turns, a step rolls out
+all its tasks before it learns (``engine.mode=sync``), and updates take equal numbers of episodes, not whole groups.
 """
 
 from __future__ import annotations

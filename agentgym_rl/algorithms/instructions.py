@@ -8,7 +8,7 @@ and a group with mean reward :math:`R_g` moves the weight of the one it read, an
 
 .. math:: w_j \leftarrow w_j + \eta (R_g - b), \qquad b \leftarrow b + \eta (R_g - b)
 
-so that an environment that is hard blames no instruction.
+so that an environment that is hard blames no instruction. :math:`b` begins as the first reward, which moves no weight.
 """
 
 from __future__ import annotations

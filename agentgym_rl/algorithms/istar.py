@@ -15,7 +15,7 @@ episode, which is RLOO's, plus that of its step,
 
 Departures from the authors' release (Tongyi-Character at dfee104): as read, it takes the loss of detached numbers, so
 that no gradient reaches the reward model; here it learns. The release has the mean over the first step of each episode
-for a baseline (``baseline=first``), the mean over steps for :math:`Q`, all pairs of a task
+for a baseline, with RLOO's factor n/(n-1) (``baseline=first``), the mean over steps for :math:`Q`, all pairs of a task
 (``prm.pairs_per_task``), and rewards divided by the largest of the batch (``scale_by_batch=true``). Here a turn's
 log-ratio counts at most 5 nats, and an episode is one sequence, in place of one a turn.
 """

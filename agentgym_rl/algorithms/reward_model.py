@@ -31,7 +31,7 @@ class RewardModelConfig:
 
     start: str = START
     """Where it begins: ``start`` (as the policy when the stage begins), ``loaded`` (the weights as loaded, before
-    cloning), or the folder of a checkpoint or of a model."""
+    cloning), or the folder of a run, of a checkpoint or of a model."""
     learns_first: bool = False
     """It learns from a batch before it rewards it, not after."""
     lr: float = 1e-6

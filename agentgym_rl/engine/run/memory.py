@@ -3,7 +3,7 @@
 An estimate from the model's shapes: float32 weights, gradients and AdamW's two moments of what learns, in bfloat16 also
 the weights that a worker computes with, vLLM's weights, packed layers and KV cache, and for each token of a micro-batch
 what the backward pass keeps. What the processes take without a model was measured.
-docs/engine.md compares both.
+docs/measurements.md has estimates, docs/engine.md what a run took.
 """
 
 from __future__ import annotations
