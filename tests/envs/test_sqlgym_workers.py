@@ -1,7 +1,9 @@
 """Queries that must not harm: they end within their limits, and no other session notices."""
 
 import asyncio
+import marshal
 import os
+import resource
 import subprocess
 import sys
 import time
@@ -13,8 +15,8 @@ import pytest
 from sweep import thinned
 
 from agentgym_rl.envs import Task
-from agentgym_rl.envs.core import EnvTimeout, EnvUnavailable
-from agentgym_rl.envs.sqlgym import SQLGym, workers
+from agentgym_rl.envs.core import EnvFault, EnvTimeout, EnvUnavailable
+from agentgym_rl.envs.sqlgym import SQLGym, sandbox, workers
 from agentgym_rl.envs.sqlgym.database import database
 from agentgym_rl.envs.sqlgym.question import Question
 from agentgym_rl.envs.sqlgym.sandbox import Limits, Refused, Row
@@ -87,6 +89,22 @@ def test_values_arrive_as_they_are(pool: Workers) -> None:
 def test_a_worker_that_cannot_start_is_not_the_agents_doing(pool: Workers, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "executable", "/nowhere/python")
     with pytest.raises(EnvUnavailable, match="cannot be started"):
+        run(pool, IMAGE, LIMITS, "SELECT 1")
+    monkeypatch.undo()
+    assert run(pool, IMAGE, LIMITS, "SELECT 1") == [(1,)]
+
+
+@pytest.mark.skipif(not hasattr(resource, "prlimit"), reason="Linux has it")
+@pytest.mark.parametrize("what", [resource.RLIMIT_AS, resource.RLIMIT_CPU, resource.RLIMIT_FSIZE])
+def test_limits_of_the_machine_stay_below_ours(pool: Workers, what: int) -> None:
+    with pool.lease() as worker:
+        resource.prlimit(worker._process.pid, what, (1 << 33, 1 << 33))
+        assert worker.run(IMAGE, LIMITS, "SELECT 1") == worker.run(IMAGE, LIMITS, "SELECT 1") == [(1,)]
+
+
+def test_a_worker_that_fails_by_itself_is_not_the_agents_doing(pool: Workers, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sandbox, "request", lambda *asked: marshal.dumps(("", (), "", False)))
+    with pytest.raises(EnvFault, match="the process of the database failed"):
         run(pool, IMAGE, LIMITS, "SELECT 1")
     monkeypatch.undo()
     assert run(pool, IMAGE, LIMITS, "SELECT 1") == [(1,)]

@@ -213,10 +213,13 @@ def _limit(limits: Limits) -> None:
     import resource  # Linux and macOS have it
 
     used = resource.getrusage(resource.RUSAGE_SELF)
-    resource.setrlimit(resource.RLIMIT_CPU, (int(used.ru_utime + used.ru_stime) + 1 + limits.seconds, -1))
-    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, -1))
-    resource.setrlimit(resource.RLIMIT_FSIZE, (MEMORY, -1))
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    seconds = int(used.ru_utime + used.ru_stime) + 1 + limits.seconds
+    for what, most in (
+        *((resource.RLIMIT_CPU, seconds), (resource.RLIMIT_AS, MEMORY)),
+        *((resource.RLIMIT_FSIZE, MEMORY), (resource.RLIMIT_CORE, 0)),
+    ):
+        _, hard = resource.getrlimit(what)  # the machine's own, which may not be raised
+        resource.setrlimit(what, (most if hard == resource.RLIM_INFINITY else min(most, hard), hard))
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from multiprocessing import Pipe
 from queue import LifoQueue
 
-from agentgym_rl.envs.core import EnvUnavailable
+from agentgym_rl.envs.core import EnvFault, EnvUnavailable
 from agentgym_rl.envs.extras import check_posix
 from agentgym_rl.envs.sqlgym import sandbox
 from agentgym_rl.envs.sqlgym.sandbox import OUT_OF_MEMORY, Limits, Refused, Row, Source
@@ -24,6 +24,8 @@ PATIENCE = 5
 LONGEST_MESSAGE = 1 << 27
 """Bytes of a result."""
 
+FAILED = 1
+"""Exit status of a process that raised an exception; a query's own faults are answers."""
 _TOO_LONG = "the query takes too long"
 _OUT_OF_MEMORY = "the query needs too much memory"
 
@@ -61,6 +63,7 @@ class Worker:
         Raises:
             Refused: the query could not be carried out.
             Killed: it took too much time or memory, or :meth:`stop` was called.
+            EnvFault: the process failed by itself.
         """
         try:
             rows, fault = self._ask(sandbox.request(source, limits, query, trusted), PATIENCE * limits.seconds)
@@ -85,14 +88,16 @@ class Worker:
             return sandbox.answer(self._connection.recv_bytes(LONGEST_MESSAGE))
         except (EOFError, OSError) as error:
             self._connection.close()
-            raise Killed(_fault(self._process.wait())) from error
+            raise _fault(self._process.wait()) from error
 
 
-def _fault(status: int) -> str:
+def _fault(status: int) -> Exception:
     """What ended a worker, by the exit status of its process."""
+    if status == FAILED:
+        return EnvFault("the process of the database failed; its standard error says why")
     if status == -signal.SIGXCPU:
-        return _TOO_LONG
-    return _OUT_OF_MEMORY if status == OUT_OF_MEMORY else "the query ended the process of the database"
+        return Killed(_TOO_LONG)
+    return Killed(_OUT_OF_MEMORY if status == OUT_OF_MEMORY else "the query ended the process of the database")
 
 
 class Workers:
