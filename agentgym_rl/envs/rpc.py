@@ -66,8 +66,8 @@ class Connection:
         await asyncio.wait([self._listening])
 
     def _expire(self, number: int) -> None:
+        self.close()  # first, so that the caller finds the connection closed
         self._settle(number, None, TimeoutError())
-        self.close()
 
     async def _listen(self, reader: asyncio.StreamReader) -> None:
         try:

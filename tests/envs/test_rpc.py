@@ -102,6 +102,15 @@ def test_answers_come_as_soon_as_they_are_there():
     connected(check)
 
 
+def test_who_waited_for_an_answer_in_vain_finds_the_connection_closed():
+    async def check(connection):
+        with pytest.raises(TimeoutError):
+            await connection.call("sleep", [60], 0.01)
+        assert connection.closed
+
+    connected(check)
+
+
 @pytest.mark.parametrize("cancelled", [False, True])
 def test_a_call_without_an_answer_closes_the_connection(cancelled):
     async def check(connection):
