@@ -22,14 +22,18 @@ class ProcessHost(WorkerHost):
         """Start a process."""
         ours, theirs = socket.socketpair()
         with theirs:
-            process = subprocess.Popen(
-                [sys.executable, "-u", "-m", MODULE, str(theirs.fileno())],
-                pass_fds=[theirs.fileno()],
-                env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-                stdin=subprocess.DEVNULL,
-                stdout=STDERR,  # what environments print must not get into the output of a command, nor be lost
-                start_new_session=True,  # Ctrl-C is for the parent; the child ends with its socket
-            )
+            try:
+                process = subprocess.Popen(
+                    [sys.executable, "-u", "-m", MODULE, str(theirs.fileno())],
+                    pass_fds=[theirs.fileno()],
+                    env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+                    stdin=subprocess.DEVNULL,
+                    stdout=STDERR,  # what environments print must not get into the output of a command, nor be lost
+                    start_new_session=True,  # Ctrl-C is for the parent; the child ends with its socket
+                )
+            except OSError:
+                ours.close()
+                raise
         return ProcessWorker(name, process, rpc.Connection(*await asyncio.open_connection(sock=ours)))
 
 

@@ -68,7 +68,7 @@ class WorkerHost(EnvHost):
 
     @abstractmethod
     async def start(self, name: str) -> Worker:
-        """Start a worker, whose calls may take :data:`START_S` for now."""
+        """Start a worker, whose calls may take :data:`START_S` for now. Raises OSError: the system cannot."""
 
     def open(self, name: str, options: Mapping[str, Any]) -> TextEnv:
         return WorkerEnv(name, options, self)
@@ -101,7 +101,10 @@ class WorkerPool:
         return await asyncio.shield(task)
 
     async def _start(self, name: str) -> Worker:
-        worker = await self._host.start(name)
+        try:
+            worker = await self._host.start(name)
+        except OSError as error:
+            raise EnvUnavailable(f"{name} cannot be started: {error}") from error
         await worker.call("ready")
         worker.timeout = self._host.settings.timeout
         return worker
