@@ -86,6 +86,10 @@ class Request:
             raise Failed(400, f"{name.capitalize()}: write 1 to {MAX_TEXT_CHARACTERS} characters.")
         return text
 
+    def pattern(self, name: str) -> str:
+        """What is searched for, anywhere in a text, as LIKE takes it; SQLite refuses long ones."""
+        return f"%{self.fields.get(name, '')[:MAX_TEXT_CHARACTERS]}%"
+
     def number(self, name: str, most: int) -> int:
         """A number from 1 on that was chosen. Raises Failed: it is no number, or too large."""
         text = self.fields.get(name, "").partition(" ")[0]

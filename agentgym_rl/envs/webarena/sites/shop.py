@@ -17,7 +17,7 @@ def answer(request: Request) -> Answer:
             names = request.rows("SELECT DISTINCT category FROM products ORDER BY category")
             return Page("Home", "shop/home.html", {"categories": names})
         case ("GET", "search"):
-            words = f"%{request.fields.get('q', '')}%"
+            words = request.pattern("q")
             products = _sorted(request, "name LIKE ? OR description LIKE ?", words, words)
             return _listed(f"Results for {request.fields.get('q', '')}", request, products)
         case ("GET", "category", name):

@@ -12,7 +12,7 @@ def answer(request: Request) -> Answer:
             regions = request.rows("SELECT region, count(*) FROM articles GROUP BY region ORDER BY region")
             return Page("Regions", "wiki/regions.html", {"regions": regions})
         case ("GET", "search"):
-            words = f"%{request.fields.get('q', '')}%"
+            words = request.pattern("q")
             return _listed(
                 "Results",
                 request.rows("SELECT * FROM articles WHERE title LIKE ? OR river LIKE ? ORDER BY title", words, words),
