@@ -331,6 +331,27 @@ def test_malformed_tasks_are_one_line(tmp_path, task, message):
         read_tasks(path, task_of)
 
 
+def test_a_call_that_no_tool_takes_is_found_in_its_line(tmp_path, url):
+    path = tmp_path / "tasks.jsonl"
+    path.write_text(f"{json.dumps(KEEP)}\n\n{json.dumps({**COUNT, 'plan': [['nots', {}]]})}\n")
+    with pytest.raises(ValueError, match=r"tasks\.jsonl:3: there is no function 'nots'"):
+        make("mcp", server=url, tasks=str(path))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"server": "http://127.0.0.1:9/mcp", "folder": "/tmp"}, "variables and folder are for a server's process"),
+        ({"server": "http://127.0.0.1:9/mcp", "variables": {"A": "b"}}, "variables and folder are for"),
+        ({"tasks": "tasks.jsonl"}, "mcp's option tasks needs the option server: give both"),
+        ({"folder": "/tmp"}, "mcp's option folder needs the option server: give both"),
+    ],
+)
+def test_options_that_do_nothing_are_refused(options, message):
+    with pytest.raises(ValueError, match=message):
+        make("mcp", **options)
+
+
 def test_files_without_tasks(tmp_path):
     with pytest.raises(ValueError, match="no file of tasks at"):
         read_tasks(tmp_path / "none.jsonl", task_of)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agentgym_rl.envs.actions import parse_rest
@@ -19,14 +21,14 @@ from agentgym_rl.envs.core import (
 from agentgym_rl.envs.explorable import Call
 from agentgym_rl.envs.extras import needs
 from agentgym_rl.envs.task_file import read_tasks, splits_of, task_at
-from agentgym_rl.envs.tools import BadCall, Tool, to_command
+from agentgym_rl.envs.tools import Tool, to_command
 from agentgym_rl.envs.tooluse import wording
 from agentgym_rl.envs.tooluse.calls import instructions, read_call
 from agentgym_rl.envs.tooluse.tool import FINISH, Refused
 from agentgym_rl.envs.tooluse.written import ExplorableTools, Outcome, ToolTask, task_of
 
 if TYPE_CHECKING:
-    from agentgym_rl.envs.mcp.connection import Connection
+    from agentgym_rl.envs.mcp.connection import Connection, Server
 
 ABOUT = "You solve a task with tools."
 MISSING = "without a server: set the options server (a command or URL) and tasks (a file)"
@@ -74,9 +76,11 @@ class MCP(ExplorableTools):
         success_above: float = 0.99,
     ) -> None:
         super().__init__(style)
-        if server is None and tasks is not None:
-            raise ValueError("mcp's option tasks needs the option server: give both")
-        self._tasks: Sequence[ToolTask] = () if tasks is None else read_tasks(tasks, task_of)
+        if server is None:
+            for option, value in (("tasks", tasks), ("variables", variables), ("folder", folder)):
+                if value is not None:
+                    raise ValueError(f"mcp's option {option} needs the option server: give both")
+        self._tasks: Sequence[ToolTask] = ()
         self._missing = MISSING if server is None else NO_TASKS
         tools: tuple[Tool, ...] = (FINISH,)
         if server is not None:
@@ -86,7 +90,7 @@ class MCP(ExplorableTools):
             self._server = Server(server, pairs, folder, timeout, start_timeout)
             tools = _with_finish(offered(self._server), server)
             if tasks is not None:
-                _check_calls(tasks, self._tasks, tools)
+                self._tasks = read_tasks(tasks, _reader(self._server))
         splits = splits_of(self._tasks)
         self._spec = EnvSpec(
             name=self.name,
@@ -170,13 +174,19 @@ class MCP(ExplorableTools):
         return task_at(self.name, self._tasks, index)
 
 
-def _check_calls(path: str, tasks: Sequence[ToolTask], tools: tuple[Tool, ...]) -> None:
-    """Raises ValueError: a call of a task does not fit the tools, the last of which is finish; names file and line."""
-    for number, task in enumerate(tasks, start=1):
-        try:
-            task.check_calls(tools[:-1], tools[-1])
-        except BadCall as error:
-            raise ValueError(f"{path}:{number}: {error}") from error
+@cache
+def _reader(server: Server) -> Callable[[Mapping[str, Any], Path], ToolTask]:
+    """What reads a line as :func:`task_of` does, and refuses a call that does not fit the tools of a server."""
+    from agentgym_rl.envs.mcp.connection import offered
+
+    tools = offered(server)
+
+    def read(line: Mapping[str, Any], folder: Path) -> ToolTask:
+        task = task_of(line, folder)
+        task.check_calls(tools, FINISH)
+        return task
+
+    return read
 
 
 def _with_finish(tools: tuple[Tool, ...], server: str) -> tuple[Tool, ...]:

@@ -50,6 +50,8 @@ class Server:
     def __post_init__(self) -> None:
         if not self.command.strip():
             raise ValueError("server is empty; give a command line or a URL")
+        if self.is_url and (self.variables or self.folder is not None):
+            raise ValueError(f"variables and folder are for a server's process, which {self.command} has none of here")
         for name in ("timeout", "start_timeout"):
             if getattr(self, name) <= 0:
                 raise ValueError(f"{name} is {getattr(self, name):g}; give more than 0")
