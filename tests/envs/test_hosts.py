@@ -263,6 +263,17 @@ def test_a_hanging_process_is_found_out_though_nobody_waits_any_more(sleepy):
     process_test(check)
 
 
+def test_a_process_that_cannot_be_started_is_no_bug(monkeypatch):
+    async def check():
+        place = open_host(HostSettings(kind="process", patience=0.1))
+        with pytest.raises(EnvUnavailable, match=r"process worker 1 cannot be started: .*nowhere"):
+            await place.open("counter", {}).reset(Task("counter", 2))
+        await place.close()
+
+    monkeypatch.setattr(sys, "executable", "/nowhere/python")
+    asyncio.run(check())
+
+
 def test_what_a_world_raises_is_raised_here(sleepy):
     async def check(place):
         env = place.open("sleepy", {})
@@ -470,6 +481,8 @@ def test_a_world_that_is_not_installed(kind):
         ({"kind": "ray", "address": "auto", "token_env": "T"}, "host.token_env=T is for servers"),
         ({"timeout": 0}, "host.timeout must be greater than 0, got 0"),
         ({"patience": -1}, "host.patience must be greater than 0, got -1"),
+        ({"timeout": 5}, "host.timeout=5 is for workers and servers, not for host.kind=local"),
+        ({"patience": 5}, "host.patience=5 is for workers and servers, not for host.kind=local"),
         ({"adress": "http://a"}, "host has no setting adress; its settings: kind, address,"),
     ],
 )

@@ -139,6 +139,7 @@ def test_task_of_another_environment() -> None:
         ({"url": "http://h/retrieve", "corpus": "here"}, "not both"),
         ({"url": "localhost:8000"}, "is not an address"),
         ({"url": "http://h", "timeout": 0}, "timeout is 0"),
+        ({"timeout": 5}, "timeout=5 is for a search engine at url"),
     ],
 )
 def test_options_that_do_not_fit(options: dict[str, object], fault: str) -> None:

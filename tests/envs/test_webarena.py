@@ -116,6 +116,8 @@ def test_without_a_browser_there_are_tasks_and_servers() -> None:
         ({"tasks": "x", "shop_password_env": "NO_SUCH_VARIABLE"}, "shop_password_env=NO_SUCH_VARIABLE: set that"),
         ({"judge_token_env": "NO_SUCH_VARIABLE"}, "judge_token_env=NO_SUCH_VARIABLE: set that variable"),
         ({"tasks": "/nowhere.json"}, "tasks=/nowhere.json does not exist"),
+        ({"tasks": "verified", "judge_url": "http://h", "judge_model": "m"}, "tasks=verified ask neither a judge nor"),
+        ({"tasks": "verified", "shop_admin": "root"}, "tasks=verified ask neither a judge nor a shop"),
     ],
 )
 def test_wrong_options_are_named(options: dict[str, str], message: str) -> None:
@@ -466,3 +468,9 @@ def test_what_is_no_page_of_the_sites_is_refused() -> None:
     assert visit.serve(Asked("POST", "http://homepage.com/")) is None
     big = visit.serve(Asked("POST", "http://wiki.test/wiki/Ashford/edit", b"text=" + b"x" * 200_000))
     assert big is not None and big.status == 413
+
+
+@pytest.mark.parametrize("site", ["shop", "wiki"])
+def test_a_long_search_finds_nothing(site: str) -> None:
+    found = Visit(USERS).serve(Asked("GET", f"http://{site}.test/search?q={'a' * 60_000}"))
+    assert found is not None and found.status == 200

@@ -28,9 +28,9 @@ class HostSettings:
     sessions: int | None = None
     """Most sessions a worker or server has at once; further ones wait. null sets no limit."""
     timeout: float = 60.0
-    """Most seconds for one call; a process or actor that takes longer is replaced."""
+    """All but local: most seconds for one call; a process or actor that takes longer is replaced."""
     patience: float = 30.0
-    """Most seconds to look for a server or worker when none works."""
+    """All but local: most seconds to look for a server or worker when none works."""
     token_env: str | None = None
     """remote: environment variable with the token of the servers; a token in a recipe would be logged with it."""
 
@@ -51,8 +51,11 @@ class HostSettings:
             raise ValueError(f"host.address={self.address!r} is for remote and ray, not for host.kind={self.kind}")
         if self.kind in ("local", "remote") and self.workers != 1:
             raise ValueError(f"host.workers={self.workers} is for process and ray, not for host.kind={self.kind}")
-        if self.kind == "local" and self.sessions is not None:
-            raise ValueError(f"host.sessions={self.sessions} is for workers and servers, not for host.kind=local")
+        if self.kind == "local":
+            for setting in fields(self):
+                key, value = setting.name, getattr(self, setting.name)
+                if key in ("sessions", "timeout", "patience") and value != setting.default:
+                    raise ValueError(f"host.{key}={value} is for workers and servers, not for host.kind=local")
         if self.token_env is not None and self.kind != "remote":
             raise ValueError(f"host.token_env={self.token_env} is for servers; add host.address, or leave it out")
         if self.kind == "remote":

@@ -17,6 +17,8 @@ from agentgym_rl.envs.searchqa.remote import Remote
 from agentgym_rl.envs.searchqa.tasks import BuiltIn
 from agentgym_rl.envs.searchqa.wording import TEXTS
 
+TIMEOUT = 30.0
+"""Seconds without an answer until a search at an address fails."""
 MAX_TOPK = 10
 LONGEST_QUERY = 1_000
 """Characters of a query that are searched for."""
@@ -57,7 +59,7 @@ class SearchQA(TextEnv):
         corpus: str | Path | None = None,
         index: str | Path | None = None,
         url: str | None = None,
-        timeout: float = 30.0,
+        timeout: float = TIMEOUT,
     ) -> None:
         super().__init__(style)
         if not 1 <= topk <= MAX_TOPK:
@@ -132,6 +134,8 @@ class SearchQA(TextEnv):
 @lru_cache(maxsize=16)
 def _retriever(corpus: str | Path | None, index: str | Path | None, url: str | None, timeout: float) -> BM25 | Remote:
     """The search engine; the sessions of a process share it."""
+    if url is None and timeout != TIMEOUT:
+        raise ValueError(f"timeout={timeout:g} is for a search engine at url; give url, too, or leave it out")
     if url is not None:
         if corpus is not None or index is not None:
             raise ValueError("give url, or corpus and index, not both")

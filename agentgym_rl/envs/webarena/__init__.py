@@ -106,6 +106,8 @@ class WebArena(Filmed):
             )
         if tasks is None and (shop_admin != ADMIN or shop_password_env):
             raise ValueError("shop_admin and shop_password_env are for WebArena's own tasks: give tasks, too")
+        if tasks == "verified" and (judge_url or shop_admin != ADMIN or shop_password_env):
+            raise ValueError("tasks=verified ask neither a judge nor a shop: leave out judge_url and shop_admin")
         if shop_password_env is not None and shop_password_env not in os.environ:
             raise ValueError(f"shop_password_env={shop_password_env}: set that variable")
         token = None if judge_token_env is None else os.environ[judge_token_env]
