@@ -1,6 +1,5 @@
 """What the benchmarks of servers count, without a server."""
 
-import subprocess
 import sys
 from pathlib import Path
 
@@ -9,14 +8,13 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
 
 import agentgym_texts
-import webshop
 
 from agentgym_rl.envs.core import Observation, Step, Task
 from agentgym_rl.envs.probe import Walk
 
 
 def test_texts_behind_the_servers_end_are_not_the_same():
-    steps = [Step(Observation(text), 0.0) for text in "bc"]
+    steps = [Step(Observation(text), 0.0, False) for text in "bc"]
     ours = Walk(Task("maze", 0), Observation("a"), ["left", "right"], steps)
     agreement = agentgym_texts.Agreement()
     agreement.add(ours, ["a", "b"], [0.0])
@@ -28,14 +26,3 @@ def test_slow_clients_that_stay_are_told():
     hostile_clients = pytest.importorskip("hostile_clients")
     assert hostile_clients.end("readers", 0, 30.4) == "readers gone after 30 s"
     assert hostile_clients.end("readers", 3, 0.0) == "3 readers still there"
-
-
-def test_a_shop_is_built_with_its_own_memory(tmp_path, monkeypatch):
-    """Not with that of what ran before."""
-    subprocess.run([sys.executable, "-c", "bytearray(150 << 20)"], check=True)
-    builder = tmp_path / "python"
-    builder.write_text("#!/bin/sh\nmkdir $4; echo shop > $4/shop\n")
-    builder.chmod(0o755)
-    monkeypatch.setattr(sys, "executable", str(builder))
-    _, _, peak_mb, _ = webshop.built(tmp_path / "products.json", tmp_path / "shop")
-    assert 0 < float(peak_mb) < 100
