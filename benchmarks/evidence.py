@@ -347,16 +347,17 @@ def main() -> None:
     if options.power:
         console.print(*power_table(options.study, by_study), sep="\n", highlight=False, soft_wrap=True)
         return
-    seeds, arms = list(options.seeds or DESIGNS[options.study].seeds), options.arms or list(study.arms)
+    seeds = [] if options.page else list(options.seeds or DESIGNS[options.study].seeds)
+    arms = options.arms or list(study.arms)
     folder = options.folder / (options.engine or "")
     try:
-        check_engine(study, [] if options.page else seeds, options.engine)
+        check_engine(study, seeds, options.engine)
     except ValueError as error:
         parser.error(str(error))
     if options.confirm:
         todo = unconfirmed(study, seeds, arms, folder, options.engine)
     else:
-        todo = [] if options.page else missing(study, seeds, arms, folder, options.renew)
+        todo = missing(study, seeds, arms, folder, options.renew)
     if options.plan:
         console.print(*plan(options.study, todo, options.engine), sep="\n", highlight=False, soft_wrap=True)
         return

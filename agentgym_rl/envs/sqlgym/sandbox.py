@@ -214,10 +214,13 @@ def _limit(limits: Limits) -> None:
 
     used = resource.getrusage(resource.RUSAGE_SELF)
     seconds = int(used.ru_utime + used.ru_stime) + 1 + limits.seconds
-    for what, most in (
-        *((resource.RLIMIT_CPU, seconds), (resource.RLIMIT_AS, MEMORY)),
-        *((resource.RLIMIT_FSIZE, MEMORY), (resource.RLIMIT_CORE, 0)),
-    ):
+    ours = {
+        resource.RLIMIT_CPU: seconds,
+        resource.RLIMIT_AS: MEMORY,
+        resource.RLIMIT_FSIZE: MEMORY,
+        resource.RLIMIT_CORE: 0,
+    }
+    for what, most in ours.items():
         _, hard = resource.getrlimit(what)  # the machine's own, which may not be raised
         resource.setrlimit(what, (most if hard == resource.RLIM_INFINITY else min(most, hard), hard))
 
