@@ -60,7 +60,8 @@ TURNS = st.lists(st.tuples(st.floats(-5, 5, width=32), st.integers(1, 9)), min_s
 
 @given(st.lists(TURNS, min_size=1, max_size=6))
 def test_whitening_is_verls(drawn):
-    """Over tokens; a token has the number of its turn."""
+    """Over tokens; a token has the number of its turn. verl adds 1e-8 to the count of tokens in its mean of them: equal
+    numbers of up to 5 become up to 2.5e-4, where ours become 0."""
     torch = pytest.importorskip("torch")
     functional = pytest.importorskip("verl.utils.torch_functional")
     rows = [
@@ -78,7 +79,7 @@ def test_whitening_is_verls(drawn):
         for value, (_, size) in zip(row.streams["advantage"], turns, strict=True)
         for _ in range(size)
     ]
-    assert each == pytest.approx(theirs, rel=1e-4, abs=1e-4) and all(row.streams["value"] == 1.0 for row in white)
+    assert each == pytest.approx(theirs, rel=1e-4, abs=3e-4) and all(row.streams["value"] == 1.0 for row in white)
 
 
 def test_whitening_counts_a_turn_once_and_no_replayed_one():
