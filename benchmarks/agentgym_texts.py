@@ -7,6 +7,7 @@ has to run already.
     python benchmarks/agentgym_texts.py maze http://127.0.0.1:36002 --tasks 0:25 --oracle
 
 ``--record FILE`` writes a digest of what the server said in each walk; tests compare with it where there is no server.
+It ends with status 1 where a text or a reward differs.
 """
 
 from __future__ import annotations
@@ -96,7 +97,8 @@ def main() -> None:
     parser.add_argument("--record", metavar="FILE")
     args = parser.parse_args()
     options = env_options(args.env, args.options)
-    indices = range(*map(int, args.tasks.split(":")))
+    if not (indices := range(*map(int, args.tasks.split(":")))):
+        parser.error(f"--tasks {args.tasks} holds no task")
     agreement = asyncio.run(compare(args.env, args.address, options, indices, args.oracle))
     print(
         f"{args.env}: {agreement.equal} of {agreement.texts} texts and {agreement.rewards} of {agreement.steps} "
@@ -106,6 +108,7 @@ def main() -> None:
         print(f"first difference: {agreement.first}")
     if args.record:
         write_text(args.record, json.dumps(agreement.there, indent=0) + "\n")
+    raise SystemExit(agreement.equal < agreement.texts or agreement.rewards < agreement.steps)
 
 
 if __name__ == "__main__":

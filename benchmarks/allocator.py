@@ -26,6 +26,7 @@ from statistics import median
 
 import psutil
 from cpu_model import APART, MICRO_TOKENS, Worker, recipe, setting, timed
+from options import positive
 from rich.console import Console
 from rollout import engine
 
@@ -74,8 +75,8 @@ def measure(model: str, dtype: str, updates: int) -> dict[str, list[float]]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("model", help="folder of a Hugging Face model")
-    parser.add_argument("--updates", type=int, default=40, help="of a launch")
-    parser.add_argument("--repeats", type=int, default=2, help="launches of each side")
+    parser.add_argument("--updates", type=positive, default=40, help="of a launch")
+    parser.add_argument("--repeats", type=positive, default=2, help="launches of each side")
     parser.add_argument("--dtype", choices=list(APART), default="float32", help="of the arithmetic")
     parser.add_argument("--side", action="store_true", help=argparse.SUPPRESS)
     args = parser.parse_args()

@@ -19,6 +19,7 @@ from contextlib import suppress
 from statistics import median, quantiles
 
 import psutil
+from options import positive
 
 from agentgym_rl.envs import Task, TextEnv, make
 from agentgym_rl.envs.browser.chromium import CHROMIUM
@@ -79,8 +80,8 @@ async def measure(name: str, sessions: int, steps: int) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--env", choices=("miniwob", "webarena"), default="miniwob", help="what is played")
-    parser.add_argument("--sessions", type=int, default=32, help="contexts at the same time")
-    parser.add_argument("--steps", type=int, default=30, help="actions of each session")
+    parser.add_argument("--sessions", type=positive, default=32, help="contexts at the same time")
+    parser.add_argument("--steps", type=positive, default=30, help="actions of each session")
     args = parser.parse_args()
     asyncio.run(measure(args.env, args.sessions, args.steps))
 

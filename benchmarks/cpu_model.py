@@ -33,6 +33,7 @@ from typing import Any
 
 import torch
 from load import Busy, Metered
+from options import positive
 from paced import ENVS, Script, record
 from rich.console import Console
 from rollout import Model, engine, episodes, ours, requests
@@ -269,8 +270,8 @@ def setting(model: str, dtype: str, counts: str) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("model", help="folder of a Hugging Face model")
-    parser.add_argument("--repeats", type=int, default=3, help="of each side")
-    parser.add_argument("--episodes", type=int, default=24, help="at once; a quarter of them make the update")
+    parser.add_argument("--repeats", type=positive, default=3, help="of each side")
+    parser.add_argument("--episodes", type=positive, default=24, help="at once; a quarter of them make the update")
     parser.add_argument("--dtype", choices=list(APART), default="float32", help="of the arithmetic, on all sides")
     parser.add_argument("--serve-rounds", action="store_true", help=argparse.SUPPRESS)
     args = parser.parse_args()

@@ -26,6 +26,7 @@ from statistics import median
 from urllib.parse import urlsplit
 
 import psutil
+from options import positive
 from rich.console import Console
 from rich.table import Table
 
@@ -319,12 +320,12 @@ def compare_memory(console: Console, targets: list[Target], sessions: int) -> No
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--envs", nargs="+", choices=sorted(ACTIONS), default=["textcraft", "babyai"])
-    parser.add_argument("--clients", nargs="*", type=int, default=[1, 16, 64, 256])
-    parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--episodes", type=int, default=400, help="a repeat")
-    parser.add_argument("--abandoned", type=int, default=2000, help="sessions of the memory test")
+    parser.add_argument("--clients", nargs="*", type=positive, default=[1, 16, 64, 256])
+    parser.add_argument("--repeats", type=positive, default=3)
+    parser.add_argument("--episodes", type=positive, default=400, help="a repeat")
+    parser.add_argument("--abandoned", type=positive, default=2000, help="sessions of the memory test")
     parser.add_argument("--against", metavar="URL", help="another server of the only environment")
-    parser.add_argument("--workers", type=int, default=1, help="of our server")
+    parser.add_argument("--workers", type=positive, default=1, help="of our server")
     parser.add_argument("--port", type=int, default=36100, help="first of the ports to use")
     parser.add_argument("--quick", action="store_true", help="1 and 64 clients, one repeat, a few episodes")
     args = parser.parse_args()

@@ -117,8 +117,11 @@ def check_engine(study: Study, seeds: Sequence[int], engine: str | None) -> None
     """Before runs whose seeds may stand in the raw results, made with another engine.
 
     Raises:
-        ValueError: such a seed would be compared with itself on another engine, from other cloned weights.
+        ValueError: such a seed would be compared with itself on another engine, from other cloned weights; or no
+            recipe has the engine's name.
     """
+    if engine:
+        load([f"experiment={study.recipe}", f"engine={engine}"])
     for row in results(study):
         if row["seed"] in seeds and (other := row.get("engine")) != engine:
             raise ValueError(

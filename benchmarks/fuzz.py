@@ -22,6 +22,7 @@ from dataclasses import dataclass, field
 from statistics import fmean
 
 import psutil
+from options import positive
 
 from agentgym_rl.envs import Task, TextEnv, available, env_class, make
 from agentgym_rl.envs.actions import Action, ActionFormat, InvalidAction
@@ -266,8 +267,8 @@ def _oracle(env: TextEnv, task: Task) -> list[str]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--replies", type=int, default=1_000_000, help="for each parser")
-    parser.add_argument("--actions", type=int, default=1_000_000, help="for each environment")
+    parser.add_argument("--replies", type=positive, default=1_000_000, help="for each parser")
+    parser.add_argument("--actions", type=positive, default=1_000_000, help="for each environment")
     parser.add_argument("--seconds", type=float, default=3600, help="most for one target")
     parser.add_argument("--limit", type=float, default=100, help="most CPU of a call, in milliseconds")
     parser.add_argument("--seed", type=int, default=0)

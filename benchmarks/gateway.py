@@ -31,6 +31,7 @@ from typing import Any
 from uuid import uuid4
 
 from load import Busy
+from options import positive
 from paced import PacedEnv, Script, record, understand
 from rich.console import Console
 
@@ -212,11 +213,11 @@ def bench_of(folder: Path, sessions: int, rounds: int, token_ms: float, tokens: 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--sessions", type=int, default=64, help="at once")
-    parser.add_argument("--rounds", type=int, default=4, help="episodes for each of them; at least 2")
+    parser.add_argument("--sessions", type=positive, default=64, help="at once")
+    parser.add_argument("--rounds", type=positive, default=4, help="episodes for each of them; at least 2")
     parser.add_argument("--token-ms", type=float, default=20.0, help="of the model, for a token of a reply")
-    parser.add_argument("--tokens", type=int, default=60, help="of a reply")
-    parser.add_argument("--repeats", type=int, default=4)
+    parser.add_argument("--tokens", type=positive, default=60, help="of a reply")
+    parser.add_argument("--repeats", type=positive, default=4)
     parser.add_argument("--harnesses", action="store_true", help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.harnesses:

@@ -35,6 +35,7 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
+from options import positive
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 from torch.profiler import ProfilerActivity, profile
@@ -403,9 +404,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", choices=["cuda", "cpu"], default="cuda")
     parser.add_argument("--tiny", action="store_true", help="a model of some thousand parameters, short episodes")
-    parser.add_argument("--repeats", type=int, default=3, help="updates that are timed, after one that warms up")
-    parser.add_argument("--episodes", type=int, help="of an update; 16, or 6 with --tiny")
-    parser.add_argument("--micro-tokens", type=int, help="most tokens of a micro-batch; 8192, or 200 with --tiny")
+    parser.add_argument("--repeats", type=positive, default=3, help="updates that are timed, after one that warms up")
+    parser.add_argument("--episodes", type=positive, help="of an update; 16, or 6 with --tiny")
+    parser.add_argument("--micro-tokens", type=positive, help="most tokens of a micro-batch; 8192, or 200 with --tiny")
     parser.add_argument("--sides", default=",".join(SIDES), help="which sides, with commas between them")
     parser.add_argument("--profile", action="store_true", help="where the time of the first side's update goes")
     arguments = parser.parse_args()

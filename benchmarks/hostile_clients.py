@@ -26,6 +26,7 @@ from urllib.request import Request, urlopen
 
 import psutil
 from env_server import started
+from options import positive
 
 from agentgym_rl.envs.protocol.server.app import create_app
 from agentgym_rl.envs.protocol.server.http import RECEIVE_S
@@ -228,10 +229,12 @@ PARTS: dict[str, Callable[[argparse.Namespace], None]] = {
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--connections", type=int, default=10_000)
-    parser.add_argument("--slow", type=int, default=200, help="slow clients of each kind")
-    parser.add_argument("--guesses", type=int, default=20_000, help="of the token, for each number of right characters")
-    parser.add_argument("--sessions", type=int, default=200, help="open when a worker is killed")
+    parser.add_argument("--connections", type=positive, default=10_000)
+    parser.add_argument("--slow", type=positive, default=200, help="slow clients of each kind")
+    parser.add_argument(
+        "--guesses", type=positive, default=20_000, help="of the token, for each number of right characters"
+    )
+    parser.add_argument("--sessions", type=positive, default=200, help="open when a worker is killed")
     parser.add_argument("--port", type=int, default=36300)
     parser.add_argument("--only", nargs="*", choices=PARTS, default=[*PARTS])
     args = parser.parse_args()

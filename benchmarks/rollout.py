@@ -41,6 +41,7 @@ from typing import Any
 import where
 from load import Busy, Cost, Metered, Request
 from lockstep import PAUSE_S, lockstep
+from options import positive
 from paced import ENVS, PacedEnv, Script, latencies, record, understand
 from rich.console import Console
 from rollout_tables import NO_ENV, Row, show
@@ -286,13 +287,13 @@ def plan(chosen: Sequence[Cell], repeats: int) -> list[Measurement]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--in-flight", nargs="+", type=int, default=[16, 64, 256, 1000], help="episodes at once")
+    parser.add_argument("--in-flight", nargs="+", type=positive, default=[16, 64, 256, 1000], help="episodes at once")
     parser.add_argument("--latency", nargs="+", default=["0", "10", "100", "tail"], help="of environments: ms, or tail")
     parser.add_argument("--median", type=float, default=100.0, help="of the tail, in ms")
-    parser.add_argument("--at", type=int, default=256, help="episodes at once for every latency")
+    parser.add_argument("--at", type=positive, default=256, help="episodes at once for every latency")
     parser.add_argument("--every-pair", action="store_true", help="of --in-flight and --latency")
-    parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--sequences", type=int, default=256, help="most sequences vLLM decodes at once")
+    parser.add_argument("--repeats", type=positive, default=3)
+    parser.add_argument("--sequences", type=positive, default=256, help="most sequences vLLM decodes at once")
     parser.add_argument("--profile", action="store_true", help="at last, tell in which packages ours spends its time")
     parser.add_argument("--journal", type=Path, help="file that keeps what was measured; go on from it")
     args = parser.parse_args()

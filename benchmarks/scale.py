@@ -35,6 +35,7 @@ from statistics import median
 from typing import Any
 
 import psutil
+from options import positive
 
 STEP_S, SHARE, BEFORE_S = 300.0, 0.05, 2.0
 """The step that the share is of, in seconds, and the bars."""
@@ -216,13 +217,13 @@ def peak(processes: list[psutil.Process]) -> float:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--episodes", type=int, nargs="+", default=[256, 1024, 4096, 8192], help="of a step")
-    parser.add_argument("--repeats", type=int, default=3, help="steps of each size, after one that warms up")
-    parser.add_argument("--gpus", type=int, default=8, help="of the run that is simulated, eight a node")
-    parser.add_argument("--loops", type=int, help="agent-loop processes; as the run would have by itself")
-    parser.add_argument("--units", type=int, help="storage units of the queue, 0.4 GB each; likewise")
+    parser.add_argument("--episodes", type=positive, nargs="+", default=[256, 1024, 4096, 8192], help="of a step")
+    parser.add_argument("--repeats", type=positive, default=3, help="steps of each size, after one that warms up")
+    parser.add_argument("--gpus", type=positive, default=8, help="of the run that is simulated, eight a node")
+    parser.add_argument("--loops", type=positive, help="agent-loop processes; as the run would have by itself")
+    parser.add_argument("--units", type=positive, help="storage units of the queue, 0.4 GB each; likewise")
     parser.add_argument("--over", type=float, default=7.5, help="seconds within which 1,024 episodes end")
-    parser.add_argument("--tokens", type=int, default=150, help="of a turn, two thirds of them a response")
+    parser.add_argument("--tokens", type=positive, default=150, help="of a turn, two thirds of them a response")
     show(
         measure(**{"sizes" if name == "episodes" else name: value for name, value in vars(parser.parse_args()).items()})
     )

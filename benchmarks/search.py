@@ -28,6 +28,8 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from options import positive
+
 from agentgym_rl.algorithms.base import Request, Rollout
 from agentgym_rl.algorithms.search import Branch, Node, SearchConfig, Searched, TreeSearch, search, unsolved
 from agentgym_rl.data.files import write_text
@@ -291,14 +293,14 @@ def main() -> None:
     where.add_argument("--policy", choices=["noisy"], help="play without a model")
     where.add_argument("--run", type=Path, help="folder of a trained run")
     parser.add_argument("--env", nargs="+", help="environments; the run's own, or textcraft, babyai and fork")
-    parser.add_argument("--tasks", type=int, default=100, help="tasks an environment")
-    parser.add_argument("--samples", type=int, default=2, help="samples a task before the search")
-    parser.add_argument("--calls", type=int, default=48, help="model calls a failed task and arm")
-    parser.add_argument("--branches", type=int, default=2, help="branches of a task at a time")
+    parser.add_argument("--tasks", type=positive, default=100, help="tasks an environment")
+    parser.add_argument("--samples", type=positive, default=2, help="samples a task before the search")
+    parser.add_argument("--calls", type=positive, default=48, help="model calls a failed task and arm")
+    parser.add_argument("--branches", type=positive, default=2, help="branches of a task at a time")
     parser.add_argument("--resamples", type=int, default=3, help="further tries for another command at a branch")
     parser.add_argument("--exploration", type=float, default=1.4)
     parser.add_argument("--epsilon", type=float, default=0.3, help="mistakes of the noisy policy")
-    parser.add_argument("--repeats", type=int, default=5, help="samplings of the same tasks")
+    parser.add_argument("--repeats", type=positive, default=5, help="samplings of the same tasks")
     parser.add_argument("--seed", type=int, default=1, help="of the choice of tasks")
     parser.add_argument("--out", type=Path, help="JSON file for the results")
     arguments = parser.parse_args()

@@ -28,6 +28,8 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from options import positive
+
 from agentgym_rl.engine.recipe import compose as recipes
 from agentgym_rl.engine.recipe.resolved import Resolved
 from agentgym_rl.engine.run import tiny
@@ -163,9 +165,9 @@ def spread(values: list[float], digits: int = 1) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--repeats", type=int, default=3, help="launches of each side")
+    parser.add_argument("--repeats", type=positive, default=3, help="launches of each side")
     parser.add_argument(
-        "--steps", type=int, default=6, help="training steps a launch; the first is not counted as a step"
+        "--steps", type=positive, default=6, help="training steps a launch; the first is not counted as a step"
     )
     arguments = parser.parse_args()
     if arguments.steps < 2:

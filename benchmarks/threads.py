@@ -15,6 +15,7 @@ from statistics import median
 
 from allocator import batches
 from cpu_model import Worker, recipe, setting, timed
+from options import positive
 from rich.console import Console
 from rollout import engine
 
@@ -46,8 +47,8 @@ def measure(model: str | None, rows: int, updates: int) -> dict[int, list[float]
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("model", nargs="?", help="folder of a Hugging Face model; the tiny model without it")
-    parser.add_argument("--rows", type=int, default=48, help="of an update")
-    parser.add_argument("--updates", type=int, default=9, help="of each side")
+    parser.add_argument("--rows", type=positive, default=48, help="of an update")
+    parser.add_argument("--updates", type=positive, default=9, help="of each side")
     args = parser.parse_args()
     if cores() == 1:
         raise SystemExit("one core: there is nothing to compare")

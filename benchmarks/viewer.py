@@ -23,6 +23,8 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from options import positive
+
 from agentgym_rl.data.episode import Ending, Episode, Turn
 from agentgym_rl.data.episode_store import EpisodeStore, write
 from agentgym_rl.eval.search import Index
@@ -137,9 +139,9 @@ def browse(store: EpisodeStore) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--episodes", type=int, default=100_000)
-    parser.add_argument("--files", type=int, default=200)
-    parser.add_argument("--different", type=int, default=10, help="files that are no copies")
+    parser.add_argument("--episodes", type=positive, default=100_000)
+    parser.add_argument("--files", type=positive, default=200)
+    parser.add_argument("--different", type=positive, default=10, help="files that are no copies")
     parser.add_argument("--export", action="store_true", help="write the static folder, too")
     arguments = parser.parse_args()
     if arguments.episodes % arguments.files:

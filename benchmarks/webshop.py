@@ -18,6 +18,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 
+from options import positive
 from rich.console import Console
 from rich.table import Table
 
@@ -108,7 +109,7 @@ def built(products: Path, folder: Path) -> list[str]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--products", type=int, nargs="*", default=[1000], help="sizes of synthetic shops, rising")
+    parser.add_argument("--products", type=positive, nargs="*", default=[1000], help="sizes of synthetic shops, rising")
     arguments = parser.parse_args()
     table = Table(title="WebShop")
     building, running = ("build s", "CPU s", "peak MB", "disk MB"), ("open s", "CPU s", "MB", "with maps")

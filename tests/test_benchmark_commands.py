@@ -31,13 +31,17 @@ def test_a_script_tells_its_options(script, monkeypatch, capsys):
 @pytest.mark.parametrize(
     ("command", "says"),
     [
+        ("agentgym_texts maze http://127.0.0.1:1 --tasks 5:5", "--tasks 5:5 holds no task"),
+        ("allocator model --repeats 0", "--repeats: 0 is less than 1"),
         ("env_server --against http://127.0.0.1:1", "--against needs --envs with one environment"),
         ("evidence algorithms --page --confirm", "--page goes with no other option; leave out --confirm"),
         ("evidence algorithms --stale --arms bc", "--stale goes with no other option; leave out --arms"),
         ("evidence algorithms --power --plan", "--power goes with no other option; leave out --plan"),
+        ("evidence algorithms --plan --engine nowhere", "nowhere"),
         ("fuzz --only maze nowhere --actions 1", "--only nowhere: no target of this machine has it in its name"),
         ("gateway --rounds 1", "--rounds: a session needs two episodes or more"),
         ("rollout --in-flight 16 --latency 0 10", "--at 256 is none of --in-flight"),
+        ("scale --episodes 256 0", "--episodes: 0 is less than 1"),
         ("search --policy noisy --env forks", "--env forks: choose textcraft, babyai, fork"),
         ("step_overhead --steps 1", "--steps: the first one is not counted"),
         ("viewer --episodes 10 --files 3", "--episodes 10 cannot be shared out evenly to --files 3"),

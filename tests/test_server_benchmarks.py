@@ -22,6 +22,18 @@ def test_texts_behind_the_servers_end_are_not_the_same():
     assert agreement.first == f"maze_0 after 'right'\n--- there\n{agentgym_texts.ENDED}\n--- here\nc"
 
 
+@pytest.mark.parametrize(("texts", "rewards", "status"), [(3, 2, 0), (2, 2, 1), (3, 1, 1)])
+def test_what_differs_from_the_server_is_in_the_status(texts, rewards, status, monkeypatch):
+    async def compared(*asked):
+        return agentgym_texts.Agreement(texts=3, equal=texts, steps=2, rewards=rewards)
+
+    monkeypatch.setattr(agentgym_texts, "compare", compared)
+    monkeypatch.setattr(sys, "argv", ["agentgym_texts.py", "maze", "http://127.0.0.1:1", "--tasks", "0:1"])
+    with pytest.raises(SystemExit) as ended:
+        agentgym_texts.main()
+    assert ended.value.code == status
+
+
 def test_slow_clients_that_stay_are_told():
     hostile_clients = pytest.importorskip("hostile_clients")
     assert hostile_clients.end("readers", 0, 30.4) == "readers gone after 30 s"
