@@ -97,9 +97,10 @@ def _named(base: str, name: str) -> type[TextEnv]:
 def check_options(env: str, options: Mapping[str, Any]) -> None:
     """Raises ValueError: an environment's class has no such option, or not with such a value."""
     parameters, hints = _options(env_class(env))
-    known = [name for name, parameter in parameters.items() if parameter.kind is not inspect.Parameter.VAR_KEYWORD]
+    named = [name for name, parameter in parameters.items() if parameter.kind is not inspect.Parameter.VAR_KEYWORD]
+    known = [*named, "instruction_of"]
     for key, value in options.items():
-        if key not in (*known, "instruction_of") and len(known) == len(parameters):
+        if key not in known and len(named) == len(parameters):
             raise ValueError(f"{env} has no option {key!r}; its options: {', '.join(known)}")
         if key == "style":
             env_class(env).check_style(value)
