@@ -298,7 +298,15 @@ NO_SYNC_AFTER_STEP_3 = """
 from agentgym_rl.cli import main
 from agentgym_rl.engine.verl.weights import PausedServers
 send = PausedServers.send
-PausedServers.send = lambda self, step: send(self, step) if step <= 3 else None
+
+def send_or_wake(servers, step):
+    if step <= 3:
+        send(servers, step)
+    else:
+        servers.manager.wake_up_replicas()
+        servers.manager.resume_generation_replicas()
+
+PausedServers.send = send_or_wake
 main()
 """
 
