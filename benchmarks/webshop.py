@@ -104,7 +104,7 @@ def built(products: Path, folder: Path) -> list[str]:
     children = resource.getrusage(resource.RUSAGE_CHILDREN)
     size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
     seconds, cpu = time.perf_counter() - before, children.ru_utime - used
-    return [f"{seconds:.0f}", f"{cpu:.0f}", f"{children.ru_maxrss / 1e3:.0f}", f"{size / 1e6:.0f}"]
+    return [f"{seconds:.0f}", f"{cpu:.0f}", f"{children.ru_maxrss * 1024 / 1e6:.0f}", f"{size / 1e6:.0f}"]
 
 
 def main() -> None:
