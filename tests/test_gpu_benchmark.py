@@ -14,6 +14,7 @@ pytest.importorskip("transformers")
 ROOT = Path(__file__).parents[1]
 ALONE = """
 import runpy, sys
+sys.path.insert(0, "benchmarks")
 for name in ("verl", "ray", "vllm", "transfer_queue", "tensordict", "omegaconf", "hydra"):
     sys.modules[name] = None
 sys.argv = ["gpu.py", "--device=cpu", "--tiny", "--repeats=1", "--sides=packed,recomputed,by row,padded"]
