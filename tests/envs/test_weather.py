@@ -144,7 +144,7 @@ def test_seasons() -> None:
 
 
 def test_cities_are_apart() -> None:
-    assert len(CITIES) == 350 and len(UNIQUE) > 300
+    assert len(CITIES) == len({(city.name, city.country) for city in CITIES}) == 350 and len(UNIQUE) > 300
     for city, other in combinations(CITIES, 2):
         if abs(city.latitude - other.latitude) < 1:
             assert distance(city.latitude, city.longitude, other.latitude, other.longitude) > NEAR
