@@ -91,7 +91,8 @@ def test_a_killed_process_ends_what_waits_for_another(actors, wait):
 
 
 @pytest.mark.slow
-def test_what_the_death_made_fail_is_not_what_is_said(actors):
+def test_what_the_death_made_fail_is_not_what_is_said(actors, monkeypatch):
+    monkeypatch.setattr(liveness, "EVERY_S", 1000)  # what fails is faster than the watch
     pid = ray.get(actors["other one"].pid.remote())
     with pytest.raises(liveness.EngineDied, match="the other one died"), liveness.watched(None):
         os.kill(pid, signal.SIGKILL)
