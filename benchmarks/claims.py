@@ -69,8 +69,11 @@ class Design:
         return [row for row in rows if row["seed"] < self.seeds.start]
 
 
-def _design(name: str, first: int, block: Mapping[str, Any]) -> Design:
-    """Raises KeyError: a claim is none of the study's, or of those of its older rows."""
+def designed(name: str, first: int, block: Mapping[str, Any]) -> Design:
+    """What a block of ``claims.yaml`` says, with seeds from its own ``first_seed`` on, or else from ``first``.
+
+    Raises KeyError: a claim is none of the study's, or of those of its older rows.
+    """
     rows = block.get("rows", name)
     tables = [table for study in (STUDIES[rows], STUDIES[name]) for table in study.orderings.values()]
     orderings = {ordering.claim: ordering for table in tables for ordering in table}
@@ -78,13 +81,14 @@ def _design(name: str, first: int, block: Mapping[str, Any]) -> Design:
         Claim(orderings[keys["claim"]], keys["column"], keys["effect"], keys["power"], orderings[keys["like"]])
         for keys in ({"like": claim["claim"], **claim} for claim in block["claims"])
     )
+    first = block.get("first_seed", first)
     return Design(range(first, first + block["seeds"]), block.get("panels", {}), claims, rows)
 
 
 NONE: Mapping[str, Any] = {"seeds": 5, "claims": []}
 """Of a study that names no claims; all it finds is exploratory."""
 _FOUND = yaml.safe_load((HERE / "claims.yaml").read_text())
-DESIGNS = {name: _design(name, _FOUND["first_seed"], _FOUND["studies"].get(name, NONE)) for name in STUDIES}
+DESIGNS = {name: designed(name, _FOUND["first_seed"], _FOUND["studies"].get(name, NONE)) for name in STUDIES}
 
 
 def on_page(study: Study) -> list[tuple[str, Claim]]:

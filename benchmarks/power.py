@@ -32,7 +32,7 @@ SEEDS = (3, 5, 8, 10, 15, 20)
 def table(name: str, rows: Mapping[str, Rows]) -> Iterator[str]:
     """Power of each claim of a study by seeds, on its panels."""
     study, design = STUDIES[name], DESIGNS[name]
-    older = design.older(rows[design.rows])
+    older = DESIGNS[design.rows].older(rows[design.rows])
     counts = sorted({*SEEDS, len(design.seeds)})
     yield f"claim | column | effect | {' | '.join(f'{count} seeds' for count in counts)}"
     for claim in design.claims:

@@ -18,7 +18,7 @@ sys.path.insert(0, str(ROOT / "benchmarks"))
 
 import evidence  # noqa: E402
 import evidence_page as pages  # noqa: E402
-from claims import DESIGNS, on_page  # noqa: E402
+from claims import DESIGNS, designed, on_page  # noqa: E402
 from power import power  # noqa: E402
 from staleness import remarks, why  # noqa: E402
 from studies import ALGORITHMS, ALONE, HORIZONS, SINGLE, STUDIES  # noqa: E402
@@ -160,9 +160,15 @@ def test_panels_of_the_design_are_those_of_its_seeds_alone():
     assert design.size(STUDIES["pretrained"], "new_mazes", 40) == (20, 2)
 
 
+def test_a_study_whose_settings_some_seeds_chose_begins_after_them():
+    block = {"seeds": 2, "claims": []}
+    assert designed("distillation", 20, block).seeds == range(20, 22)
+    assert designed("distillation", 20, {**block, "first_seed": 22}).seeds == range(22, 24)
+
+
 def simulated(name, claim, draws):
     design = DESIGNS[name]
-    rows = design.older(evidence.results(STUDIES[design.rows]))
+    rows = DESIGNS[design.rows].older(evidence.results(STUDIES[design.rows]))
     return power(STUDIES[name], design, claim, rows, len(design.seeds), draws)
 
 
