@@ -132,6 +132,35 @@ def test_the_loss_is_the_one_of_the_teachers_advantages_to_the_bit(name):
     assert ours == ReverseKL(loss(name)) and ours != ReverseKL(loss("cispo" if name == "gspo" else "gspo"))
 
 
+@pytest.mark.parametrize("name", ["vanilla", "cispo", "sapo"])
+def test_a_policy_that_learns_from_its_own_tokens_becomes_its_teacher(name):
+    torch = pytest.importorskip("torch")
+    from test_losses import loss
+
+    from agentgym_rl.algorithms.losses.base import Tokens
+
+    generator = torch.Generator().manual_seed(0)
+    teacher = torch.randn(8, 5, generator=generator).log_softmax(-1)  # 5 tokens behind each of 8 contexts
+    logits = torch.randn(8, 5, generator=generator).requires_grad_()
+    optimizer, ours = torch.optim.Adam([logits], lr=0.03), ReverseKL(loss(name))
+
+    def apart():
+        policy = logits.detach().log_softmax(-1)
+        return float((policy.exp() * (policy - teacher)).sum(-1).mean())
+
+    before = apart()
+    for _ in range(300):
+        policy = logits.log_softmax(-1)
+        sampled = torch.multinomial(policy.detach().exp(), 32, replacement=True, generator=generator)
+        log_prob, mask = policy.gather(-1, sampled), torch.ones(8, 32, dtype=torch.bool)
+        streams = {TEACHER: teacher.gather(-1, sampled), "turn": torch.zeros(8, 32)}
+        tokens = Tokens(log_prob=log_prob, old_log_prob=log_prob.detach(), mask=mask, streams=streams)
+        optimizer.zero_grad()
+        ours(tokens).mean().backward()
+        optimizer.step()
+    assert before > 0.5 and apart() < before / 20
+
+
 @pytest.mark.parametrize(
     ("keys", "says"),
     [
