@@ -72,7 +72,8 @@ class Design:
 def designed(name: str, first: int, block: Mapping[str, Any]) -> Design:
     """What a block of ``claims.yaml`` says, with seeds from its own ``first_seed`` on, or else from ``first``.
 
-    Raises KeyError: a claim is none of the study's, or of those of its older rows.
+    Raises:
+        KeyError: a claim is none of the study's, or of those of its older rows.
     """
     rows = block.get("rows", name)
     tables = [table for study in (STUDIES[rows], STUDIES[name]) for table in study.orderings.values()]

@@ -153,7 +153,7 @@ def unconfirmed(study: Study, seeds: Sequence[int], arms: Sequence[str], folder:
 def plan(name: str, todo: Todo, engine: str | None = None) -> Iterator[str]:
     """Runs of each arm and about how long they take, by the rows of this study, or of older ones, and of other arms.
 
-    Launches, controls and the cloning of each seed's first run are beside that.
+    Launches, evaluations, controls and the cloning of each seed's first run are beside that.
     """
     rows = results(STUDIES[name]) or results(STUDIES[DESIGNS[name].rows])
     rows = [row for row in rows if row.get("engine") == engine]
@@ -321,7 +321,7 @@ def main() -> None:
     parser.add_argument("--engine", metavar="RECIPE", help="of recipes/engine, such as one_gpu; the study's without it")
     parser.add_argument("--page", action="store_true", help="only write the page from the raw results")
     parser.add_argument(
-        "--plan", action="store_true", help="only print what is left to run, and about how long it takes"
+        "--plan", action="store_true", help="only print what is left to run, and about how long it trains"
     )
     parser.add_argument("--power", action="store_true", help="only print the power of the claims")
     parser.add_argument("--stale", action="store_true", help="only list the rows of older code")
