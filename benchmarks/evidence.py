@@ -1,5 +1,6 @@
 """Studies at tiny scale, on the real engine: which arm is better, with intervals.
 
+``demo``         what ``make demo`` trains, and a control of GRPO
 ``algorithms``   the orderings of the published tables: three environments, every algorithm plays 960 episodes
 ``pieces``       AgentEvol without its filter, restart, accumulation, dynamic shares, search or hindsight, one at a time
 ``credit``       GRPO, GiGPO, HGPO, GraphGPO, PACE and iStar on mazes and TextCraft, as many episodes and updates each

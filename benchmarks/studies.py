@@ -160,6 +160,36 @@ ALGORITHMS = Study(
 )  # fmt: skip
 
 
+# what `make demo` shows
+
+DEMO = Study(
+    recipe="demo",
+    prefix="demo",
+    columns={
+        "textcraft": ("new_variants", "textcraft"),
+        "unseen_goals": ("unseen_goals", "textcraft"),
+        "maze": ("new_mazes", "maze"),
+    },
+    arms={
+        "bc": ["algorithm=bc", "run.control=false"],
+        "evol": ["algorithm=agentevol"],
+        "grpo": ["algorithm=grpo", "run.control=true"],
+    },
+    orderings={
+        "demo": [
+            Ordering("AgentEvol > BC", "evol", "bc"),
+            Ordering("AgentEvol > its control", "evol", "evol/control"),
+            Ordering("grpo > BC", "grpo", "bc"),
+            Ordering("grpo > GRPO's control", "grpo", "grpo/control"),
+            Ordering("AgentEvol > GRPO", "evol", "grpo"),
+        ]
+    },
+    raw=HERE / "demo.json",
+    page=DOCS / "quickstart.md",
+    table="demo_arms",
+)
+"""Textcraft's goals are those of training, in other variants."""
+
 # which credit for steps
 
 CREDIT = Study(
@@ -563,6 +593,7 @@ PIECES = Study(
 )
 
 STUDIES = {
+    "demo": DEMO,
     "algorithms": ALGORITHMS,
     "pieces": PIECES,
     "credit": CREDIT,
