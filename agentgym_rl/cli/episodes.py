@@ -12,6 +12,7 @@ import typer
 
 from agentgym_rl.cli.common import console, progress_bar, run_argument, say
 from agentgym_rl.data.episode import Ending
+from agentgym_rl.envs import item_ids
 from agentgym_rl.eval.search import Hit, Index, hits
 
 if TYPE_CHECKING:
@@ -64,10 +65,7 @@ def command(
     steps = None if step is None else _steps(step)
     store = EpisodeStore(place)
     _check_present(store, steps, env=env, panel=panel, split=split, decoding=decoding)
-    if task is not None and task not in store.table["item_id"].to_pylist():
-        raise ValueError(
-            f"--task {task!r}: no episode has it; `agentgym-rl episodes {place}` lists the tasks there are"
-        )
+    task = task and _task(store, task)
     summaries = store.query(
         env=env, ending=ending, success=success, task=task, step=steps, panel=panel, split=split, decoding=decoding
     )
@@ -125,6 +123,18 @@ def _containing(store: EpisodeStore, summaries: list[Summary], text: str, within
         index.update(progress)
     places = index.find(text, within)
     return [summary for summary in summaries if (summary.file, summary.row) in places]
+
+
+def _task(store: EpisodeStore, item_id: str) -> str:
+    """A task as the episodes name it; ``item_id`` has any of AgentGym's forms."""
+    there = set(store.table["item_id"].to_pylist())
+    read = item_ids.read(item_id)
+    for known in (item_id, f"{read[0]}_{read[1]}" if read else ""):
+        if known in there:
+            return known
+    raise ValueError(
+        f"--task {item_id!r}: no episode has it; `agentgym-rl episodes {store.place}` lists the tasks there are"
+    )
 
 
 def _check_present(store: EpisodeStore, steps: tuple[int, int] | None, **options: str | None) -> None:

@@ -223,8 +223,9 @@ def test_the_command(tmp_path):
     assert "11 of 61 episodes" in run(tmp_path, "--step", "10-20", "--success").stdout
     (line,) = run(tmp_path, "--failure", "--json").stdout.splitlines()
     assert json.loads(line)["error"] == "[red]\x1b[31m"
-    (line,) = run(tmp_path, "--task", "maze_7", "--json", "--whole").stdout.splitlines()
-    assert Episode.from_dict(json.loads(line)) == made(7, model_step=7)
+    for task in ("maze_7", "lmrlgym_maze_7"):
+        (line,) = run(tmp_path, "--task", task, "--json", "--whole").stdout.splitlines()
+        assert Episode.from_dict(json.loads(line)) == made(7, model_step=7)
     for wrong, says in ((["--step", "x"], "neither a step"), (["--ending", "x"], "is unknown; choose terminated")):
         result = run(tmp_path, *wrong)
         assert result.exit_code == 2 and says in result.stderr
