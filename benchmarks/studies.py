@@ -171,7 +171,7 @@ DEMO = Study(
         "maze": ("new_mazes", "maze"),
     },
     arms={
-        "bc": ["algorithm=bc", "run.control=false"],
+        "bc": ["algorithm=bc"],
         "evol": ["algorithm=agentevol"],
         "grpo": ["algorithm=grpo", "run.control=true"],
     },
