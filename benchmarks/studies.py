@@ -162,7 +162,30 @@ ALGORITHMS = Study(
 
 # what `make demo` shows
 
+
+def with_controls(table: str, evol: str) -> dict[str, Any]:
+    """Arms of cloning, AgentEvol and GRPO, with the controls of both, and their orderings.
+
+    Args:
+        table: of the page's orderings.
+        evol: the arm of AgentEvol, whose control the recipe has.
+    """
+    return {
+        "arms": {"bc": ["algorithm=bc"], evol: ["algorithm=agentevol"], "grpo": ["algorithm=grpo", "run.control=true"]},
+        "orderings": {
+            table: [
+                Ordering("AgentEvol > BC", evol, "bc"),
+                Ordering("AgentEvol > its control", evol, f"{evol}/control"),
+                Ordering("GRPO > BC", "grpo", "bc"),
+                Ordering("GRPO > its control", "grpo", "grpo/control"),
+                Ordering("AgentEvol > GRPO", evol, "grpo"),
+            ]
+        },
+    }
+
+
 DEMO = Study(
+    **with_controls("demo", "evol"),
     recipe="demo",
     prefix="demo",
     columns={
@@ -170,25 +193,10 @@ DEMO = Study(
         "unseen_goals": ("unseen_goals", "textcraft"),
         "maze": ("new_mazes", "maze"),
     },
-    arms={
-        "bc": ["algorithm=bc"],
-        "evol": ["algorithm=agentevol"],
-        "grpo": ["algorithm=grpo", "run.control=true"],
-    },
-    orderings={
-        "demo": [
-            Ordering("AgentEvol > BC", "evol", "bc"),
-            Ordering("AgentEvol > its control", "evol", "evol/control"),
-            Ordering("grpo > BC", "grpo", "bc"),
-            Ordering("grpo > GRPO's control", "grpo", "grpo/control"),
-            Ordering("AgentEvol > GRPO", "evol", "grpo"),
-        ]
-    },
     raw=HERE / "demo.json",
     page=DOCS / "quickstart.md",
     table="demo_arms",
 )
-"""Textcraft's goals are those of training, in other variants."""
 
 # which credit for steps
 
@@ -310,17 +318,8 @@ SMOLLM2: dict[str, Any] = {
 
 PRETRAINED = Study(
     **SMOLLM2,
+    **with_controls("pretrained", "agentevol"),
     prefix="smollm2",
-    arms={"bc": ["algorithm=bc"], "agentevol": ["algorithm=agentevol"], "grpo": ["algorithm=grpo", "run.control=true"]},
-    orderings={
-        "pretrained": [
-            Ordering("AgentEvol > BC", "agentevol", "bc"),
-            Ordering("AgentEvol > its control", "agentevol", "agentevol/control"),
-            Ordering("GRPO > BC", "grpo", "bc"),
-            Ordering("GRPO > its control", "grpo", "grpo/control"),
-            Ordering("AgentEvol > GRPO", "agentevol", "grpo"),
-        ]
-    },
     raw=HERE / "pretrained.json",
     page=DOCS / "pretrained.md",
     watched=("validation", "textcraft"),

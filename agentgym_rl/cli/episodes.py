@@ -65,7 +65,8 @@ def command(
     steps = None if step is None else _steps(step)
     store = EpisodeStore(place)
     _check_present(store, steps, env=env, panel=panel, split=split, decoding=decoding)
-    task = task and _task(store, task)
+    if task is not None:
+        task = _task(store, task)
     summaries = store.query(
         env=env, ending=ending, success=success, task=task, step=steps, panel=panel, split=split, decoding=decoding
     )
@@ -126,15 +127,19 @@ def _containing(store: EpisodeStore, summaries: list[Summary], text: str, within
 
 
 def _task(store: EpisodeStore, item_id: str) -> str:
-    """A task as the episodes name it; ``item_id`` has any of AgentGym's forms."""
+    """A task as the episodes name it; ``item_id`` has any of AgentGym's forms.
+
+    Raises:
+        ValueError: no episode has it.
+    """
     there = set(store.table["item_id"].to_pylist())
     read = item_ids.read(item_id)
-    for known in (item_id, f"{read[0]}_{read[1]}" if read else ""):
-        if known in there:
-            return known
-    raise ValueError(
-        f"--task {item_id!r}: no episode has it; `agentgym-rl episodes {store.place}` lists the tasks there are"
-    )
+    task = item_id if item_id in there or read is None else "{}_{}".format(*read)
+    if task not in there:
+        raise ValueError(
+            f"--task {item_id!r}: no episode has it; `agentgym-rl episodes {store.place}` lists the tasks there are"
+        )
+    return task
 
 
 def _check_present(store: EpisodeStore, steps: tuple[int, int] | None, **options: str | None) -> None:

@@ -226,7 +226,11 @@ def test_the_command(tmp_path):
     for task in ("maze_7", "lmrlgym_maze_7"):
         (line,) = run(tmp_path, "--task", task, "--json", "--whole").stdout.splitlines()
         assert Episode.from_dict(json.loads(line)) == made(7, model_step=7)
-    for wrong, says in ((["--step", "x"], "neither a step"), (["--ending", "x"], "is unknown; choose terminated")):
+    for wrong, says in (
+        (["--step", "x"], "neither a step"),
+        (["--ending", "x"], "is unknown; choose terminated"),
+        (["--task", ""], "no episode has it"),
+    ):
         result = run(tmp_path, *wrong)
         assert result.exit_code == 2 and says in result.stderr
 
