@@ -1,12 +1,13 @@
 # `make demo` and `make test` are all one needs; each target first brings what it needs.
 PYTHON ?=
+SWEEP ?= 10
 REPOSITORY ?= $(shell git remote get-url origin 2>/dev/null)
 BIN := .venv/bin
 READY := .venv/.setup
 GPU_TESTS := tests/engine/test_contracts.py tests/engine/test_recipes.py tests/engine/test_gpu.py tests/rollout/test_templates.py
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-more test-all test-bare test-light docs pictures e2e lint format clean setup-gpu gpu-check dist doors openenv-check \
+.PHONY: help setup demo test test-more test-all test-bare test-light docs pictures e2e e2e-more lint format clean setup-gpu gpu-check dist doors openenv-check \
 	mcp-check webarena-check sky-check chaos soak pairs e2e-nodes
 
 help:  ## print this list
@@ -24,7 +25,7 @@ test: setup  ## run the test suite without the engine, with a worker more than t
 	$(BIN)/python -m pytest -n auto --dist loadfile
 
 test-more: setup  ## run what `make test` leaves out or tries little of: slow tests, twenty times the examples, browser, Java
-	SWEEP=10 $(BIN)/python -m pytest -n auto --dist loadfile -m '(slow or sweep or hypothesis or browser or java) and not (e2e or chaos or nodes or pairs)'
+	SWEEP=$(SWEEP) $(BIN)/python -m pytest -n auto --dist loadfile -m '(slow or sweep or hypothesis or browser or java) and not (e2e or chaos or nodes or pairs)'
 
 test-all: test test-more  ## run all tests that need no engine
 
@@ -43,9 +44,12 @@ pictures: setup  ## draw the viewer's pictures in docs/images, of the demo's run
 	[ -d runs/demo-agentevol-seed0 ] || $(BIN)/agentgym-rl train experiment=demo algorithm=agentevol
 	$(BIN)/python scripts/pictures.py runs/demo-agentevol-seed0
 
-e2e: setup  ## run the tests that start the real engine, two at a time (16 GiB of memory; up to an hour)
-	$(BIN)/python -m pytest -n 2 --dist worksteal -m e2e --ignore tests/engine/test_same_training.py
+e2e: setup  ## run the tests that start the real engine, two at a time (16 GiB of memory; half an hour)
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m 'e2e and not slow' --ignore tests/engine/test_same_training.py
 	$(BIN)/python -m pytest -m e2e tests/engine/test_same_training.py
+
+e2e-more: setup  ## run what `make e2e` leaves out: faults, further modes and models on the real engine (half an hour)
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m 'e2e and slow'
 
 doors: setup  ## test the interfaces to Gymnasium, TRL, verifiers and Inspect AI against these packages
 	scripts/check_doors.sh

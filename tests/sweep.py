@@ -1,10 +1,12 @@
-"""How much is tried. With ``SWEEP=10``, as in CI, tests marked ``sweep`` and properties try twenty times as much."""
+"""How much is tried: with ``SWEEP=10`` twenty times as much of a sweep or property as by default, in CI three times."""
 
 import os
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
+
+Case = TypeVar("Case")
 
 SWEEP = int(os.environ.get("SWEEP", "1"))
 
@@ -14,14 +16,14 @@ def swept(most: int) -> int:
     return most if SWEEP >= 10 else max(min(most, 10), most * SWEEP // 20)
 
 
-def some(indices: Sequence[int]) -> list[int]:
-    """As many of the indices as are to be tried, at equal distances."""
-    return spread(indices, swept(len(indices)))
+def some(cases: Sequence[Case]) -> list[Case]:
+    """As many of the cases as are to be tried, at equal distances."""
+    return spread(cases, swept(len(cases)))
 
 
-def spread(indices: Sequence[int], n: int) -> list[int]:
-    """At most ``n`` indices at equal distances."""
-    return [indices[len(indices) * place // n] for place in range(n)] if len(indices) > n else list(indices)
+def spread(cases: Sequence[Case], n: int) -> list[Case]:
+    """At most ``n`` cases at equal distances."""
+    return [cases[len(cases) * place // n] for place in range(n)] if len(cases) > n else list(cases)
 
 
 def thinned(rows: Iterable[Any], n: int) -> list[Any]:

@@ -423,6 +423,7 @@ TRAINED = {"turn_rloo": "actor/squared_log_ratio", "tree": "tree/points"}
 
 
 @pytest.mark.e2e
+@pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_the_engine_trains_the_algorithms_on_a_served_world(installed, tmp_path):
     """One after the other on one engine, two steps each; the loss of ``turn_rloo`` is the package's own."""

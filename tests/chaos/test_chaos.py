@@ -1,7 +1,7 @@
 """Faults on the real engine: training goes on, or ends with one line and resumes as if nothing had been.
 
-``make chaos`` runs all of it; what is marked ``e2e``, too, is the part that CI runs. Each fault is a launch, and runs
-resume each other's folder, so the tests of a file are run in their order.
+``make chaos`` runs it. Each fault is a launch, and runs resume each other's folder, so the tests of a file are run in
+their order.
 """
 
 from __future__ import annotations
@@ -27,7 +27,6 @@ from agentgym_rl.data import episode_store
 from agentgym_rl.data.episode import Ending
 
 pytestmark = [pytest.mark.chaos, pytest.mark.timeout(1500)]
-in_ci = pytest.mark.e2e
 
 STEPS = 16
 HARNESS = (
@@ -114,7 +113,7 @@ def test_a_killed_process_ends_the_run_with_one_line(
     assert ended < KILLED
 
 
-@pytest.mark.parametrize("phase", ["rollout", "update", "sync", pytest.param("checkpoint", marks=in_ci)])
+@pytest.mark.parametrize("phase", ["rollout", "update", "sync", "checkpoint"])
 def test_a_killed_driver_loses_one_step_and_leaves_nothing(place: Path, cache: str, phase: str) -> None:
     folder = place / "killed"
     struck_at = step_of(folder) + 2

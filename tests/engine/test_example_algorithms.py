@@ -13,7 +13,7 @@ from agentgym_rl.data import episode_store
 from agentgym_rl.data.episode import prefaced
 from agentgym_rl.envs.splits import fingerprint
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.e2e, pytest.mark.slow, pytest.mark.timeout(600)]
 
 NAMES = ("playbook", "hindsight", "next_state")
 

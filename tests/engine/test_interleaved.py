@@ -42,6 +42,7 @@ def test_updates_of_all_kinds_in_one_unit(tmp_path):
     assert len(weights) == 2
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(1200)  # two launches
 def test_a_unit_has_the_same_numbers_while_the_next_is_rolled_out(tmp_path):
     """iStar scores, its reward model learns, the policy learns: on the same episodes in either mode."""

@@ -564,6 +564,7 @@ def same(mine, other):
 
 
 @pytest.mark.e2e
+@pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_a_teacher_and_second_models_that_learn(tmp_path, monkeypatch):
     """A run of each algorithm, and another that is killed in its second step and goes on."""

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from test_published_recipes import TINY
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.e2e, pytest.mark.slow, pytest.mark.timeout(600)]
 
 PYTHON = [sys.executable, "-m", "agentgym_rl.cli"]
 SMALL = [

