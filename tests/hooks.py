@@ -9,6 +9,7 @@ from collections import Counter
 from typing import Any
 
 import pytest
+from sweep import SWEEP, some
 
 LONG_S = 2.0
 """Seconds from which a test is to be marked ``slow``, or to do less."""
@@ -21,10 +22,23 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     return (os.cpu_count() or 1) + 1
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     for item in items:
         if "chromium" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.browser)
+    if 1 < SWEEP < 10:  # CI
+        left_out = {id(item) for item in beyond_the_sweep(items)}
+        config.hook.pytest_deselected(items=[item for item in items if id(item) in left_out])
+        items[:] = [item for item in items if id(item) not in left_out]
+
+
+def beyond_the_sweep(items: list[pytest.Item]) -> list[pytest.Item]:
+    """Of the slow cases of each test, those that are not tried."""
+    tables: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        if item.get_closest_marker("slow"):
+            tables.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    return [case for cases in tables.values() for case in cases if case not in some(cases)]
 
 
 def pytest_collection_finish() -> None:

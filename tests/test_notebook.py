@@ -24,6 +24,7 @@ def test_they_hold_no_output():
 
 
 @pytest.mark.e2e
+@pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_the_one_that_trains_does_so_without_a_gpu(smoke_run, tmp_path, monkeypatch):
     """It finds the run that is trained, which ``train`` would refuse if the notebook's recipe were another one."""

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from documented import ROOT, commands
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(1200)]
+pytestmark = [pytest.mark.e2e, pytest.mark.slow, pytest.mark.timeout(1200)]
 
 SIZES = {
     "cloning.epochs": 1, "algorithm.steps": 1, "algorithm.tasks_per_step": 4, "algorithm.epochs": 1,

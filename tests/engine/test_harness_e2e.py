@@ -9,7 +9,7 @@ from test_e2e import metrics, summary, train
 
 from agentgym_rl.data import episode_store
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.e2e, pytest.mark.slow, pytest.mark.timeout(600)]
 
 AGENTS = Path(__file__).parents[1] / "harnesses"
 PARTS = {

@@ -639,6 +639,7 @@ def test_ray_that_does_not_start_is_told_in_one_line(monkeypatch):
 
 
 @pytest.mark.e2e
+@pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_a_run_starts_a_ray_of_its_own_where_another_one_is_named(monkeypatch):
     """And a second one with a token of its own: Ray keeps the first one's, or that there was none."""
