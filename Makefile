@@ -7,8 +7,8 @@ READY := .venv/.setup
 GPU_TESTS := tests/engine/test_contracts.py tests/engine/test_recipes.py tests/engine/test_gpu.py tests/rollout/test_templates.py
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-more test-all test-bare test-light docs pictures e2e e2e-more lint format clean setup-gpu gpu-check dist doors openenv-check \
-	mcp-check webarena-check sky-check chaos soak pairs e2e-nodes
+.PHONY: help setup demo test test-more test-all test-bare test-light docs pictures e2e e2e-more lint format clean setup-gpu gpu-check dist doors \
+	openenv-check mcp-check webarena-check sky-check chaos soak pairs e2e-nodes
 
 help:  ## print this list
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
