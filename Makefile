@@ -44,11 +44,11 @@ pictures: setup  ## draw the viewer's pictures in docs/images, of the demo's run
 	[ -d runs/demo-agentevol-seed0 ] || $(BIN)/agentgym-rl train experiment=demo algorithm=agentevol
 	$(BIN)/python scripts/pictures.py runs/demo-agentevol-seed0
 
-e2e: setup  ## run the tests that start the real engine, two at a time (16 GiB of memory; a quarter of an hour)
+e2e: setup  ## run the tests that start the real engine, two at a time (16 GiB of memory; some 20 minutes)
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m 'e2e and not slow' --ignore tests/engine/test_same_training.py
 	$(BIN)/python -m pytest -m e2e tests/engine/test_same_training.py
 
-e2e-more: setup  ## run what `make e2e` leaves out: further algorithms, modes, models and faults (an hour)
+e2e-more: setup  ## run what `make e2e` leaves out: further algorithms, modes, models and faults (up to an hour)
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m 'e2e and slow'
 
 doors: setup  ## test the interfaces to Gymnasium, TRL, verifiers and Inspect AI against these packages
