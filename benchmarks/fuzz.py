@@ -19,7 +19,7 @@ import sys
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from statistics import fmean
+from statistics import linear_regression
 
 import psutil
 from options import positive
@@ -93,8 +93,8 @@ class Report:
     slowest_of: str = ""
     faults: dict[str, str] = field(default_factory=dict)
     """The first reply that raised each kind of error, or gave a wrong result."""
-    memory: list[int] = field(default_factory=list)
-    """Resident bytes, at equal distances."""
+    memory: list[tuple[int, int]] = field(default_factory=list)
+    """How many calls there had been, and resident bytes then."""
 
     def call(self, reply: str, seconds: float) -> None:
         self.calls += 1
@@ -106,12 +106,7 @@ class Report:
     def slope(self) -> float:
         """Growth of memory over the second half, in bytes a call: least squares."""
         half = self.memory[len(self.memory) // 2 :]
-        if len(half) < 2:
-            return 0.0
-        places = [place * self.calls / len(self.memory) for place in range(len(half))]
-        middle, mean = fmean(places), fmean(half)
-        spread = sum((place - middle) ** 2 for place in places)
-        return sum((place - middle) * (size - mean) for place, size in zip(places, half, strict=True)) / spread
+        return linear_regression(*zip(*half, strict=True)).slope if len(half) > 1 else 0.0
 
     def __str__(self) -> str:
         return (
@@ -146,7 +141,7 @@ async def drive(
         if number % max(1, count // 40) == 0 or number % 500 == 0:
             if time.monotonic() > end:
                 break
-            report.memory.append(process.memory_info().rss)
+            report.memory.append((number, process.memory_info().rss))
         await ready()
         text = reply()
         begun = time.process_time()

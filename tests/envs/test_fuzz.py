@@ -55,6 +55,12 @@ def test_the_longest_replies_are_read_in_time(name, piece):
             assert time.thread_time() - begun < 2
 
 
+def test_growth_is_that_of_the_second_half_however_far_apart_it_was_measured():
+    steady = [(calls, 1_000 + 3 * calls) for calls in (500, 512, 525, 1_000, 2_000)]
+    assert fuzz.Report("x", memory=[*((calls, 9_999) for calls in range(5)), *steady]).slope == pytest.approx(3)
+    assert fuzz.Report("x", memory=[(0, 1_000)]).slope == 0
+
+
 def test_a_report_shows_what_goes_wrong():
     async def use(reply):
         if reply == "b":
