@@ -16,7 +16,8 @@
 ``pretrained``   SmolLM2-135M on goals that no training task shares: cloning, AgentEvol with its control, and GRPO
 ``pretrained_curriculum``   as ``curriculum``, with SmolLM2-135M
 
-Every arm of a study starts from the same cloned weights of its seed; no choice of settings has seen the panels' tasks.
+Every arm of a study starts from the same cloned weights of its seed, which one kind of processor makes: run all arms of a
+seed on one machine. No choice of settings has seen the panels' tasks.
 What a study is to show, with which seeds and panels, is in ``benchmarks/claims.yaml``, written before its runs;
 no other claim gets a verdict, nor any before all seeds of its design are there.
 
@@ -64,11 +65,12 @@ from settings_digest import digest as settings
 from staleness import confirmed, differing, last_code, why
 from studies import STUDIES, Follows, Study
 
+from agentgym_rl.algorithms.bc import Cloning
 from agentgym_rl.data.files import read_jsonl, write_text
 from agentgym_rl.engine.recipe.checkpoint import find
 from agentgym_rl.engine.recipe.compose import load
 from agentgym_rl.engine.recipe.config import Config, ModelConfig, PanelConfig, PretrainedModelConfig, Role
-from agentgym_rl.engine.recipe.digest import code
+from agentgym_rl.engine.recipe.digest import code, digest
 from agentgym_rl.engine.recipe.resolved import Resolved
 from agentgym_rl.engine.run.export import export
 from agentgym_rl.engine.run.folder import Interrupted
@@ -128,6 +130,28 @@ def check_engine(study: Study, seeds: Sequence[int], engine: str | None) -> None
             raise ValueError(
                 f"{row['arm']}, seed {row['seed']} was made with {f'--engine {other}' if other else 'no --engine'}: "
                 f"choose the same, or other --seeds, or delete the seed's rows from {study.raw}"
+            )
+
+
+class OtherClone(Exception):
+    """A run began with other weights than those that it is compared with."""
+
+
+def check_clone(study: Study, row: dict[str, Any], folder: Path) -> None:
+    """Before a row is recorded: arms of a seed that clone alike begin with the same weights.
+
+    Raises:
+        OtherClone: a recorded arm began with others, such as those that another kind of processor cloned.
+    """
+    begun = [other for other in results(study) if other["seed"] == row["seed"] and "cloned" in other and not why(other)]
+    for other in (other for other in begun if other["cloned"] != row.get("cloned")):
+        ours, theirs = (
+            composed(study, arm, row["seed"], folder, row.get("engine")) for arm in (row["arm"], other["arm"])
+        )
+        if digest(ours, cloned=True) == digest(theirs, cloned=True) and settings(theirs) == other["settings"]:
+            raise OtherClone(
+                f"seed {row['seed']}: {row['arm']} began with other cloned weights than {other['arm']}; did another "
+                f"machine run it? Delete the seed's rows from {study.raw}, and repeat the command, which runs them here"
             )
 
 
@@ -199,8 +223,10 @@ def followed(study: Study, follows: Follows, arm: str, config: Config) -> Config
     return replace(config, envs=envs, run=replace(config.run, eval_every=follows.every.get(arm, 0)))
 
 
-def row_of(study: Study, arm: str, seed: int, digest: str, place: Path, engine: str | None = None) -> dict[str, Any]:
-    """What the raw results have of a finished run."""
+def row_of(
+    study: Study, arm: str, seed: int, of_settings: str, place: Path, engine: str | None = None
+) -> dict[str, Any]:
+    """What the raw results have of a finished run; ``cloned`` is the loss of the last pass of cloning."""
     summary = json.loads((place / "summary.json").read_text())
     stages = {stage["name"]: stage for stage in summary["stages"]}
     final = stages[summary["algorithm"]]
@@ -212,7 +238,7 @@ def row_of(study: Study, arm: str, seed: int, digest: str, place: Path, engine: 
         "episodes": final["episodes"],
         "minutes": round(final["wall_s"] / 60, 2),
         "gradient_groups": gradient_groups(place),
-        "settings": digest,
+        "settings": of_settings,
         "panels": summary["panels"],
         "commit": summary["versions"].get("git", "unknown"),
         "code": summary["code"],
@@ -220,6 +246,8 @@ def row_of(study: Study, arm: str, seed: int, digest: str, place: Path, engine: 
     }
     if engine:
         entry["engine"] = engine
+    if cloning := [line for line in read_jsonl(place / "metrics.jsonl") if f"stage/{Cloning.stage}" in line]:
+        entry["cloned"] = cloning[-1]["supervised/loss"]
     if study.watched:
         entry |= learning(place, *study.watched)
     if study.measures:
@@ -369,12 +397,18 @@ def main() -> None:
     try:
         for row in run(study, todo, folder, console, options.engine):
             with in_turn(study):
-                odd = confirm(study, row) if options.confirm else record(study, row)
+                if options.confirm:
+                    odd = confirm(study, row)
+                else:
+                    check_clone(study, row, folder)
+                    odd = record(study, row)
             if odd:
                 differ.append(f"{row['arm']}, seed {row['seed']}: {', '.join(odd)} differ; --renew --arms {row['arm']}")
     except (Interrupted, KeyboardInterrupt):
         console.print("stopped; the same command goes on")
         raise SystemExit(130) from None
+    except OtherClone as error:
+        raise SystemExit(str(error)) from None
     with in_turn(study):
         by_study = {name: results(other) for name, other in STUDIES.items()}  # others may have run meanwhile
         rows = DESIGNS[options.study].reported(by_study[options.study])

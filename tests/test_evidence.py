@@ -505,6 +505,26 @@ def test_a_seed_is_of_one_engine(tmp_path):
         evidence.check_engine(own, [20, 21], None)
 
 
+@pytest.mark.slow
+def test_arms_of_a_seed_that_clone_alike_begin_with_the_same_weights(tmp_path, monkeypatch):
+    own = replace(ALGORITHMS, raw=tmp_path / "rows.json")
+    monkeypatch.setitem(STUDIES, "algorithms", own)
+
+    def begun(arm, cloned, **more):
+        config = evidence.composed(own, arm, 20, tmp_path)
+        panels = {env: {} for env in config.envs}
+        settled = {"settings": evidence.settings(config), "panels": panels, "code": code(panels)}
+        return {"arm": arm, "seed": 20, "cloned": cloned, **settled, **more}
+
+    stale = begun("evol", 0.5, code="0" * 12, commit="0" * 12)
+    evidence.write(own, [begun("bc", 0.25), stale, begun("rloo", 0.5, settings="older")])
+    evidence.check_clone(own, begun("grpo", 0.25), tmp_path)
+    evidence.check_clone(own, begun("bc_large", 0.5), tmp_path)  # of more demonstrations
+    evidence.check_clone(own, begun("grpo", 0.5, seed=21), tmp_path)
+    with pytest.raises(evidence.OtherClone, match=r"seed 20: grpo began with other cloned weights than bc.*rows\.json"):
+        evidence.check_clone(own, begun("grpo", 0.25 + 1e-9), tmp_path)
+
+
 def test_seeds_side_by_side_lose_no_row(tmp_path):
     own = replace(STUDIES["pretrained"], raw=tmp_path / "rows.json")
 
