@@ -16,8 +16,8 @@
 ``pretrained``   SmolLM2-135M on goals that no training task shares: cloning, AgentEvol with its control, and GRPO
 ``pretrained_curriculum``   as ``curriculum``, with SmolLM2-135M
 
-Every arm of a study starts from the same cloned weights of its seed, which one kind of processor makes: run all arms of a
-seed on one machine. No choice of settings has seen the panels' tasks.
+Every arm of a study starts from the same cloned weights of its seed; another kind of processor clones others, so run all
+arms of a seed on one machine. No choice of settings has seen the panels' tasks.
 What a study is to show, with which seeds and panels, is in ``benchmarks/claims.yaml``, written before its runs;
 no other claim gets a verdict, nor any before all seeds of its design are there.
 
@@ -246,8 +246,8 @@ def row_of(
     }
     if engine:
         entry["engine"] = engine
-    if cloning := [line for line in read_jsonl(place / "metrics.jsonl") if f"stage/{Cloning.stage}" in line]:
-        entry["cloned"] = cloning[-1]["supervised/loss"]
+    if losses := steps(place, "supervised/loss", f"stage/{Cloning.stage}"):
+        entry["cloned"] = losses[-1]
     if study.watched:
         entry |= learning(place, *study.watched)
     if study.measures:
@@ -305,9 +305,9 @@ def measured(study: Study, place: Path) -> dict[str, float]:
     return {name: round(study.measures[name].shown(mean(values)), 3) for name, values in by_step.items() if values}
 
 
-def steps(place: Path, metric: str) -> list[float]:
-    """A metric of the steps of a run that have it."""
-    return [row[metric] for row in read_jsonl(place / "metrics.jsonl") if metric in row]
+def steps(place: Path, metric: str, *beside: str) -> list[float]:
+    """A metric of the steps of a run that have it, and the keys ``beside`` it, such as that of a stage."""
+    return [row[metric] for row in read_jsonl(place / "metrics.jsonl") if {metric, *beside} <= row.keys()]
 
 
 def learning(place: Path, label: str, *envs: str) -> dict[str, Any]:

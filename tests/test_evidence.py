@@ -24,6 +24,7 @@ from staleness import remarks, why  # noqa: E402
 from studies import ALGORITHMS, ALONE, HORIZONS, SINGLE, STUDIES  # noqa: E402
 from sweep import some  # noqa: E402
 
+from agentgym_rl.data.files import write_jsonl  # noqa: E402
 from agentgym_rl.engine.recipe.digest import code  # noqa: E402
 from agentgym_rl.engine.recipe.resolved import Resolved  # noqa: E402
 from agentgym_rl.eval.by_seed import value  # noqa: E402
@@ -486,13 +487,18 @@ def test_an_engine_of_the_command_line_changes_no_settings_and_is_told(tmp_path)
     summary = {"stages": [stage], "algorithm": "bc", "panels": {}, "versions": versions, "code": "c0ffee"}
     place.mkdir()
     (place / "summary.json").write_text(json.dumps(summary))
-    (place / "metrics.jsonl").write_text(
-        json.dumps({"run/episodes": 0, "run/tokens": 0, "run/stage_updates": 0}) + "\n"
-    )
+    played = {"run/episodes": 0, "run/tokens": 0, "run/stage_updates": 0}
+    lines = [
+        {"stage/bc": 1, "supervised/loss": 0.5},
+        {"stage/bc": 2, "supervised/loss": 0.25},
+        {"stage/bc": 2, "val/unseen_goals/textcraft/success": 0.5},
+        {"stage/control": 1, "supervised/loss": 0.125},
+    ]
+    write_jsonl(place / "metrics.jsonl", [{**line, **played} for line in lines])
     own = replace(study, raw=tmp_path / "rows.json")
     evidence.record(own, evidence.row_of(own, "bc", 20, evidence.settings(ours), place, "one_gpu"))
     rows = evidence.results(own)
-    assert rows[0]["engine"] == "one_gpu"
+    assert (rows[0]["engine"], rows[0]["cloned"]) == ("one_gpu", 0.25)
     assert "1 of 1 rows were made with engine=one_gpu." in list(pages.notes("pretrained", rows))
 
 
