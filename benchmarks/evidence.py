@@ -143,8 +143,10 @@ def check_clone(study: Study, row: dict[str, Any], folder: Path) -> None:
     Raises:
         OtherClone: a recorded arm began with others, such as those that another kind of processor cloned.
     """
-    begun = [other for other in results(study) if other["seed"] == row["seed"] and "cloned" in other and not why(other)]
-    for other in (other for other in begun if other["cloned"] != row.get("cloned")):
+    of_seed = [other for other in results(study) if other["seed"] == row["seed"] and "cloned" in other]
+    for other in of_seed:
+        if other["cloned"] == row.get("cloned") or why(other):
+            continue
         ours, theirs = (
             composed(study, arm, row["seed"], folder, row.get("engine")) for arm in (row["arm"], other["arm"])
         )

@@ -70,3 +70,5 @@ def test_a_report_shows_what_goes_wrong():
     replies = iter("abcb")
     report = asyncio.run(fuzz.drive(fuzz.Report("x"), lambda: next(replies), use, 4, 60))
     assert (report.calls, report.faults) == (4, {"KeyError: 'b'": "b", "odd": "c"})
+    report.memory = [(100 * place, size) for place, size in enumerate([1000, 1000, 1000, 1100, 1200, 1300])]
+    assert report.slope == pytest.approx(1.0)
