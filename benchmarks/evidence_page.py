@@ -12,7 +12,7 @@ from statistics import mean
 from typing import Any
 
 from claims import AVERAGE, DESIGNS, on_page
-from staleness import remarks
+from staleness import remarks, why
 from studies import DOCS, STUDIES, Ordering, Side, Study
 
 from agentgym_rl.eval import png
@@ -92,12 +92,15 @@ class Verdict:
     """Corrected for all claims of the page (Holm); None until both sides have all seeds of the design."""
     difference: float
     """Mean over seeds."""
+    stale: bool
+    """Of rows that the present code did not make, some of them at least."""
 
     def __str__(self) -> str:
         where = "" if self.on == AVERAGE else f" on {self.on}"
         if self.p is None:
             return f"too few seeds of the design{where}"
-        return ("not shown" if self.p >= 0.05 else "holds" if self.difference > 0 else "reversed") + where
+        found = "not shown" if self.p >= 0.05 else "holds" if self.difference > 0 else "reversed"
+        return f"{found}{where}{', by older code' if self.stale else ''}"
 
 
 def verdicts(study: Study, by_study: Mapping[str, Rows]) -> dict[tuple[str, str], Verdict]:
@@ -109,10 +112,11 @@ def verdicts(study: Study, by_study: Mapping[str, Rows]) -> dict[tuple[str, str]
     Args:
         by_study: rows.
     """
-    claims, compared = on_page(study), []
+    claims, compared, stale = on_page(study), [], []
     for name, claim in claims:
         rows, columns = DESIGNS[name].own(by_study[name]), claim.columns(STUDIES[name])
         compared.append(differences(STUDIES[name], rows, claim.ordering, columns))
+        stale.append(any(why(row) for row in rows if row["arm"] in arms_of(claim.ordering)))
     by_seed = [[value(panels) for panels in seeds.values()] for seeds in compared]
     known = [
         crossed_p(values, shared(list(seeds.values()))) if len(values) == len(DESIGNS[name].seeds) else None
@@ -120,9 +124,17 @@ def verdicts(study: Study, by_study: Mapping[str, Rows]) -> dict[tuple[str, str]
     ]
     corrected = holm([1.0 if p is None else p for p in known])
     return {
-        (name, claim.ordering.claim): Verdict(claim.column, p and corrected[number], mean(values) if values else 0.0)
+        (name, claim.ordering.claim): Verdict(
+            claim.column, p and corrected[number], mean(values) if values else 0.0, stale[number]
+        )
         for number, ((name, claim), p, values) in enumerate(zip(claims, known, by_seed, strict=True))
     }
+
+
+def arms_of(ordering: Ordering) -> set[str]:
+    """The arms whose rows a claim reads."""
+    sides = ([side] if isinstance(side, str) else side.values() for side in (ordering.better, ordering.worse))
+    return {side.partition("/")[0] for side in chain.from_iterable(sides)}
 
 
 def arms_table(study: Study, rows: Rows) -> Iterator[str]:

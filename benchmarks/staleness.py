@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from typing import Any
 
 from agentgym_rl.engine.recipe.digest import code
@@ -22,9 +23,15 @@ def why(row: Row) -> str | None:
     """Why a row is stale; None where the present code made it, or confirmed it."""
     if "code" not in row:
         return "made before rows carried a code digest"
-    if code(row["panels"]) not in (row["code"], last_code(row)):
+    if present(tuple(row["panels"])) not in (row["code"], last_code(row)):
         return f"made by other code (commit {row['commit'][:7]})"
     return None
+
+
+@cache
+def present(envs: tuple[str, ...]) -> str:
+    """The digest of the present code, which reads it once a process."""
+    return code(envs)
 
 
 def last_code(row: Row) -> str | None:
@@ -36,7 +43,7 @@ def remarks(rows: Sequence[Row]) -> Iterator[str]:
     """Sentences for a page: how many rows are stale, by reason, and how many are confirmed."""
     for reason, number in Counter(reason for row in rows if (reason := why(row)) is not None).items():
         yield f"{number} of {len(rows)} rows are stale: {reason}."
-    confirmed = [row for row in rows if why(row) is None and row["code"] != code(row["panels"])]
+    confirmed = [row for row in rows if why(row) is None and row["code"] != present(tuple(row["panels"]))]
     if confirmed:
         yield (
             f"{len(confirmed)} of {len(rows)} rows are of older code; the present one gave another seed of their arms "

@@ -40,6 +40,10 @@ def row(arm, seed, textcraft, babyai, maze, control=None):
     }  # fmt: skip
 
 
+ENVS = list(ALGORITHMS.columns)
+CURRENT = {"panels": {env: {} for env in ENVS}, "commit": "c0ffee", "code": code(ENVS)}
+"""What a row has that the present code made."""
+
 ROWS = [
     row("bc", 0, 0.1, 0.4, 0.7),
     row("bc", 1, 0.2, 0.4, 0.9),
@@ -86,7 +90,7 @@ def test_cells_have_the_interval_over_seeds_and_tasks():
 def test_only_claims_of_the_design_get_a_verdict_and_are_corrected_together():
     same = (0.9, 0.9, 0.9)
     seeds = [
-        claim
+        claim | CURRENT
         for seed in DESIGNS["algorithms"].seeds
         for claim in (
             row("evol", seed, *same, control=0.2),
@@ -97,6 +101,12 @@ def test_only_claims_of_the_design_get_a_verdict_and_are_corrected_together():
     found = {claim: said for (_, claim), said in pages.verdicts(ALGORITHMS, every(seeds)).items()}
     assert {claim: str(said) for claim, said in found.items()} == {
         "AgentEvol > its control": "holds", "grpo > GRPO's control": "not shown", "AgentEvol > GRPO": "not shown",
+    }  # fmt: skip
+    aged = [{**claim, "code": "before"} if (claim["arm"], claim["seed"]) == ("grpo", 20) else claim for claim in seeds]
+    older = {claim: str(said) for (_, claim), said in pages.verdicts(ALGORITHMS, every(aged)).items()}
+    assert older == {
+        "AgentEvol > its control": "holds", "grpo > GRPO's control": "not shown, by older code",
+        "AgentEvol > GRPO": "not shown, by older code",
     }  # fmt: skip
     text = pages.page(ALGORITHMS.page, ALGORITHMS.page.read_text(), every(seeds))
     assert re.search(r"\|AgentEvol > its control\|.*\|<0.001\|holds\|", text)
@@ -130,7 +140,8 @@ def test_the_page_keeps_what_stands_around_its_tables():
 
 
 def test_claims_that_do_not_hold_are_listed():
-    own = [{**row, "seed": seed + row["seed"]} for seed in DESIGNS["algorithms"].seeds[::2] for row in ROWS]
+    halves = DESIGNS["algorithms"].seeds[::2]
+    own = [{**row, **CURRENT, "seed": seed + row["seed"]} for seed in halves for row in ROWS]
     assert list(pages.doubts(every(own))) == ["algorithms | AgentEvol > its control | +5.0 | p 0.740 | not shown"]
     assert list(pages.doubts(every(ROWS))) == [], "none of the design's seeds was tried"
 
@@ -423,7 +434,7 @@ def test_rows_that_the_present_code_makes_alike_are_confirmed(tmp_path, monkeypa
         "3 of 6 rows are stale: made by other code (commit c0ffee5).",
         "2 of 6 rows are of older code; the present one gave another seed of their arms the same numbers, to the bit.",
     ]
-    monkeypatch.setattr("staleness.code", lambda envs: "later")
+    monkeypatch.setattr("staleness.present", lambda envs: "later")
     assert todo() == [("bc", 20), ("grpo", 20), ("bc", 22)], "rows of two codes with the same numbers are as one"
 
 
