@@ -251,6 +251,25 @@ def test_collect_without_a_trajectory_fails(tmp_path):
     assert "none of 40 episodes is kept: 0 solved (40 no solution); plain has no oracle" in result.output
 
 
+@pytest.mark.parametrize(
+    ("asked", "says"),
+    [
+        ("collect counter --out a.json --n 3", "counter train: 3 of 3, "),
+        ("eval panel=counter:test:2 policy=oracle out=evals", "evaluating: 2 of 2, "),
+        ("check counter --n 2", "checking counter, done: 100 of 100, "),
+    ],
+)
+def test_a_log_has_progress_in_lines(asked, says, tmp_path, monkeypatch):
+    """Now and then: work of seconds has none."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(cli.common, "LINE_S", 0.0)
+    result = run(*asked.split())
+    assert any(line.startswith(says) and line.endswith(" s") for line in result.stderr.splitlines()), result.output
+    monkeypatch.setattr(cli.common, "LINE_S", 60.0)
+    again = run(*asked.replace("a.json", "b.json").replace("evals", "again").split())
+    assert (again.exit_code, again.stderr) == (result.exit_code, "")
+
+
 def test_collect_interrupted_says_how_to_go_on(tmp_path, monkeypatch):
     async def interrupted(self, task):
         raise KeyboardInterrupt

@@ -33,21 +33,19 @@ def command(
     """Check that an environment keeps the contract; exit status 1 when it does not."""
     from rich.console import Console
     from rich.markup import escape
-    from rich.progress import Progress
     from rich.table import Table
 
     from agentgym_rl.envs.check import check
 
     if everything and n is not None:
         raise ValueError("--all tries every task; leave --n out")
-    with Progress(transient=True, console=Console(stderr=True)) as bar:
-        running = bar.add_task("", total=1)
+    with common.phases(f"checking {env}") as bar:
         report = check(
             env,
             split,
             None if everything else 20 if n is None else n,
             common.env_options(env, option, style),
-            progress=lambda title, share: bar.update(running, description=title, completed=share),
+            progress=lambda title, share: bar(title, round(100 * share), 100),
             host=common.place(host, address, token_env),
         )
     if as_json:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, is_dataclass
@@ -18,6 +19,9 @@ from agentgym_rl.envs.registry import adopt, available, check_options
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+LINE_S = 10.0
+"""Seconds between two lines of progress where standard error is no terminal, as in a batch job."""
 
 
 def _env_names(incomplete: str) -> list[str]:
@@ -132,7 +136,8 @@ def say(screen: Console, text: str) -> None:
 
 @contextmanager
 def progress_bar(title: str, detail: Callable[[], str] = str) -> Iterator[Callable[[int, int], None]]:
-    """A bar on standard error; gives a function of the number done and of the total.
+    """A bar on standard error, or a line now and then where that is no terminal; gives a function of the number done
+    and of the total.
 
     Args:
         detail: follows the title, asked for at every step.
@@ -140,10 +145,27 @@ def progress_bar(title: str, detail: Callable[[], str] = str) -> Iterator[Callab
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+    screen = Console(stderr=True)
+    if not screen.is_terminal:
+        yield _lines(title, detail)
+        return
     columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, transient=True, console=Console(stderr=True)) as bar:
+    with Progress(*columns, transient=True, console=screen) as bar:
         running = bar.add_task(title)
         yield lambda done, total: bar.update(running, completed=done, total=total, description=title + detail())
+
+
+def _lines(title: str, detail: Callable[[], str]) -> Callable[[int, int], None]:
+    """Progress in lines, none of work that is done within seconds."""
+    begun = told = time.monotonic()
+
+    def progress(done: int, total: int) -> None:
+        nonlocal told
+        if (now := time.monotonic()) - told >= LINE_S:
+            told = now
+            typer.echo(f"{title}{detail()}: {done} of {total}, {now - begun:.0f} s", err=True)
+
+    return progress
 
 
 @contextmanager
