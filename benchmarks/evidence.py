@@ -343,7 +343,33 @@ def results(study: Study) -> list[dict[str, Any]]:
     return json.loads(study.raw.read_text()) if study.raw.is_file() else []
 
 
-def main() -> None:
+def train_all(
+    study: Study, todo: Todo, folder: Path, console: Console, engine: str | None, confirming: bool
+) -> list[str]:
+    """Run what is asked for and record each row at once.
+
+    Args:
+        confirming: compare each row with the recorded one, in place of recording it.
+
+    Returns:
+        what was not confirmed.
+
+    Raises:
+        OtherClone: see :func:`check_clone`; that row is not recorded.
+    """
+    differ = []
+    for row in run(study, todo, folder, console, engine):
+        with in_turn(study):
+            if not confirming:
+                check_clone(study, row, folder)
+                record(study, row)
+            elif odd := confirm(study, row):
+                differ.append(f"{row['arm']}, seed {row['seed']}: {', '.join(odd)} differ; --renew --arms {row['arm']}")
+    return differ
+
+
+def asked() -> argparse.Namespace:
+    """The options of the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("study", choices=list(STUDIES))
     parser.add_argument("--seeds", type=int, nargs="+", help="those of the design without it")
@@ -365,62 +391,61 @@ def main() -> None:
     )
     options = parser.parse_args()
     given = {f"--{key}" for key, value in vars(options).items() if value != parser.get_default(key)} - {"--study"}
-    for alone in given & {"--page", "--power", "--stale"}:
+    for alone in (reading := given & {"--page", "--power", "--stale"}):
         if others := sorted(given - {alone}):
             parser.error(f"{alone} goes with no other option; leave out {' '.join(others)}")
     study = STUDIES[options.study]
     if unknown := set(options.arms or ()) - set(study.arms):
         parser.error(f"--arms {' '.join(sorted(unknown))}: the study {options.study} has {', '.join(study.arms)}")
+    options.seeds = [] if reading else list(options.seeds or DESIGNS[options.study].seeds)
+    options.arms = options.arms or list(study.arms)
+    try:
+        check_engine(study, options.seeds, options.engine)
+    except ValueError as error:
+        parser.error(str(error))
+    return options
+
+
+def main() -> None:
+    options = asked()
+    study, folder = STUDIES[options.study], options.folder / (options.engine or "")
     console = Console(file=sys.stdout, width=None if sys.stdout.isatty() else 130)
+
+    def tell(*lines: str) -> None:
+        console.print(*lines, sep="\n", highlight=False, soft_wrap=True)
+
     if options.stale:
         for row in results(study):
             if reason := why(row):
-                console.print(f"{row['arm']}, seed {row['seed']}: {reason}", highlight=False, soft_wrap=True)
+                tell(f"{row['arm']}, seed {row['seed']}: {reason}")
         return
-    by_study = {name: results(study) for name, study in STUDIES.items()}
     if options.power:
-        console.print(*power_table(options.study, by_study), sep="\n", highlight=False, soft_wrap=True)
+        tell(*power_table(options.study, {name: results(other) for name, other in STUDIES.items()}))
         return
-    seeds = [] if options.page else list(options.seeds or DESIGNS[options.study].seeds)
-    arms = options.arms or list(study.arms)
-    folder = options.folder / (options.engine or "")
-    try:
-        check_engine(study, seeds, options.engine)
-    except ValueError as error:
-        parser.error(str(error))
     if options.confirm:
-        todo = unconfirmed(study, seeds, arms, folder, options.engine)
+        todo = unconfirmed(study, options.seeds, options.arms, folder, options.engine)
     else:
-        todo = missing(study, seeds, arms, folder, options.renew)
+        todo = missing(study, options.seeds, options.arms, folder, options.renew)
     if options.plan:
-        console.print(*plan(options.study, todo, options.engine), sep="\n", highlight=False, soft_wrap=True)
+        tell(*plan(options.study, todo, options.engine))
         return
-    differ = []
     try:
-        for row in run(study, todo, folder, console, options.engine):
-            with in_turn(study):
-                if options.confirm:
-                    odd = confirm(study, row)
-                else:
-                    check_clone(study, row, folder)
-                    odd = record(study, row)
-            if odd:
-                differ.append(f"{row['arm']}, seed {row['seed']}: {', '.join(odd)} differ; --renew --arms {row['arm']}")
+        differ = train_all(study, todo, folder, console, options.engine, options.confirm)
     except (Interrupted, KeyboardInterrupt):
-        console.print("stopped; the same command goes on")
+        tell("stopped; the same command goes on")
         raise SystemExit(130) from None
     except OtherClone as error:
         raise SystemExit(str(error)) from None
     with in_turn(study):
-        by_study = {name: results(other) for name, other in STUDIES.items()}  # others may have run meanwhile
+        by_study = {name: results(other) for name, other in STUDIES.items()}
         rows = DESIGNS[options.study].reported(by_study[options.study])
         write_text(study.page, page(study.page, study.page.read_text(), by_study))
         pictures(study, rows)
-    console.print(*notes(options.study, rows), sep="\n", highlight=False, soft_wrap=True)
-    console.print("what did not show:", *doubts(by_study), sep="\n", highlight=False, soft_wrap=True)
-    console.print(f"raw results: {study.raw}\npage: {study.page}", highlight=False, soft_wrap=True)
+    tell(*notes(options.study, rows))
+    tell("what did not show:", *doubts(by_study))
+    tell(f"raw results: {study.raw}\npage: {study.page}")
     if differ:
-        console.print("not confirmed:", *differ, sep="\n", highlight=False, soft_wrap=True)
+        tell("not confirmed:", *differ)
         raise SystemExit(1)
 
 

@@ -465,6 +465,9 @@ def test_a_confirmation_is_of_one_engine(tmp_path, monkeypatch, capsys):
     with pytest.raises(SystemExit, match=r"^2$"):
         evidence.main()
     assert "bc, seed 20 was made with --engine one_gpu" in capsys.readouterr().err
+    monkeypatch.setattr(sys, "argv", ["evidence.py", "pretrained", "--stale"])
+    evidence.main()
+    assert capsys.readouterr().out == "bc, seed 20: made before rows carried a code digest\n"
 
 
 def test_a_run_that_is_asked_for_twice_is_made_once(tmp_path, monkeypatch):
