@@ -125,32 +125,37 @@ def _session_routes(served: Served, workers: int) -> APIRouter:
 
     @router.post("/mcp", summary="JSON-RPC of MCP: the tools, and sessions over HTTP")
     async def mcp(data: Json) -> dict[str, Any]:
-        method, number, params = data.get("method"), data.get("id"), data.get("params") or {}
-        if data.get("jsonrpc") != "2.0" or not isinstance(method, str) or not isinstance(params, dict):
-            return failure(number, -32600, "this is no request of JSON-RPC 2.0")
-        if method == "openenv/session/create":
-            if workers > 1:
-                return failure(number, -32000, f"a server with {workers} workers has no such sessions; open WS /ws")
-            for session_id in [each for each, game in games.items() if game.session.closed]:
-                del games[session_id]  # it expired
-            game = served.open()
-            games[str(game.session.id)] = game
-            return success(number, {"session_id": str(game.session.id)})
-        if method == "tools/list":
-            return success(number, {"tools": wire.write_tools(served.spec.tools, "inputSchema")})
-        try:
-            game = _find(games, params.get("session_id"))
-        except Fault as fault:
-            return failure(number, -32602, str(fault))
-        if method == "openenv/session/close":
-            del games[str(game.session.id)]
-            await game.close()
-            return success(number, {"closed": True})
-        reply = await game.answer(json.dumps({"type": "mcp", "data": data})) or {}
-        result: dict[str, Any] = reply["data"]
-        return result if reply["type"] == "mcp" else failure(number, -32603, result["message"])
+        return await _call(served, games, workers, data)
 
     return router
+
+
+async def _call(served: Served, games: dict[str, Game], workers: int, data: dict[str, Any]) -> dict[str, Any]:
+    """The answer to a request of JSON-RPC."""
+    method, number, params = data.get("method"), data.get("id"), data.get("params") or {}
+    if data.get("jsonrpc") != "2.0" or not isinstance(method, str) or not isinstance(params, dict):
+        return failure(number, -32600, "this is no request of JSON-RPC 2.0")
+    if method == "openenv/session/create":
+        if workers > 1:
+            return failure(number, -32000, f"a server with {workers} workers has no such sessions; open WS /ws")
+        for session_id in [each for each, game in games.items() if game.session.closed]:
+            del games[session_id]  # it expired
+        game = served.open()
+        games[str(game.session.id)] = game
+        return success(number, {"session_id": str(game.session.id)})
+    if method == "tools/list":
+        return success(number, {"tools": wire.write_tools(served.spec.tools, "inputSchema")})
+    try:
+        game = _find(games, params.get("session_id"))
+    except Fault as fault:
+        return failure(number, -32602, str(fault))
+    if method == "openenv/session/close":
+        del games[str(game.session.id)]
+        await game.close()
+        return success(number, {"closed": True})
+    reply = await game.answer(json.dumps({"type": "mcp", "data": data})) or {}
+    result: dict[str, Any] = reply["data"]
+    return result if reply["type"] == "mcp" else failure(number, -32603, result["message"])
 
 
 def _task_routes(all_served: list[Served]) -> APIRouter:
