@@ -391,7 +391,8 @@ def asked() -> argparse.Namespace:
     )
     options = parser.parse_args()
     given = {f"--{key}" for key, value in vars(options).items() if value != parser.get_default(key)} - {"--study"}
-    for alone in (reading := given & {"--page", "--power", "--stale"}):
+    reading = given & {"--page", "--power", "--stale"}
+    for alone in reading:
         if others := sorted(given - {alone}):
             parser.error(f"{alone} goes with no other option; leave out {' '.join(others)}")
     study = STUDIES[options.study]

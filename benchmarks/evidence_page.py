@@ -112,11 +112,10 @@ def verdicts(study: Study, by_study: Mapping[str, Rows]) -> dict[tuple[str, str]
     Args:
         by_study: rows.
     """
-    claims, compared, stale = on_page(study), [], []
+    claims, compared = on_page(study), []
     for name, claim in claims:
         rows, columns = DESIGNS[name].own(by_study[name]), claim.columns(STUDIES[name])
         compared.append(differences(STUDIES[name], rows, claim.ordering, columns))
-        stale.append(any(why(row) for row in rows if row["arm"] in arms_of(claim.ordering)))
     by_seed = [[value(panels) for panels in seeds.values()] for seeds in compared]
     known = [
         crossed_p(values, shared(list(seeds.values()))) if len(values) == len(DESIGNS[name].seeds) else None
@@ -125,16 +124,20 @@ def verdicts(study: Study, by_study: Mapping[str, Rows]) -> dict[tuple[str, str]
     corrected = holm([1.0 if p is None else p for p in known])
     return {
         (name, claim.ordering.claim): Verdict(
-            claim.column, p and corrected[number], mean(values) if values else 0.0, stale[number]
+            on=claim.column,
+            p=p and corrected[number],
+            difference=mean(values) if values else 0.0,
+            stale=any_stale(DESIGNS[name].own(by_study[name]), claim.ordering),
         )
         for number, ((name, claim), p, values) in enumerate(zip(claims, known, by_seed, strict=True))
     }
 
 
-def arms_of(ordering: Ordering) -> set[str]:
-    """The arms whose rows a claim reads."""
+def any_stale(rows: Rows, ordering: Ordering) -> bool:
+    """True if a row of an arm that a claim compares is of older code."""
     sides = ([side] if isinstance(side, str) else side.values() for side in (ordering.better, ordering.worse))
-    return {side.partition("/")[0] for side in chain.from_iterable(sides)}
+    arms = {side.partition("/")[0] for side in chain.from_iterable(sides)}
+    return any(why(row) for row in rows if row["arm"] in arms)
 
 
 def arms_table(study: Study, rows: Rows) -> Iterator[str]:
