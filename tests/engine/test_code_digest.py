@@ -46,3 +46,12 @@ def test_code_of_other_environments_does_not_count():
 def test_an_environment_of_others_counts_by_the_file_of_its_class(toys):
     assert digest._place_of("counter").name == "toy.py"
     assert digest._place_of("todo").parts[-2:] == ("envs", "tooluse")
+
+
+def test_files_beside_training_do_not_count(monkeypatch):
+    package = Path(digest.__file__).parents[2]
+    beside, counted = {package / name for name in digest.BESIDE}, set()
+    assert all(file.is_file() for file in beside)
+    monkeypatch.setattr(digest, "_digest_of", lambda file: counted.add(file) or file.name)
+    digest.code(["maze"])
+    assert package / "engine/run/run.py" in counted and not beside & counted

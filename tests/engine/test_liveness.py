@@ -99,6 +99,25 @@ def test_what_the_death_made_fail_is_not_what_is_said(actors, monkeypatch):
         raise ValueError("set algorithm.samples to 2 or more")
 
 
+@pytest.mark.parametrize("meanwhile", ["look_again", "_look"])
+def test_an_interrupt_by_the_watch_while_the_failure_is_looked_into(monkeypatch, meanwhile):
+    def died(watch, seconds):
+        watch._died("other one", "killed")
+
+    def interrupted(watch, *args):
+        watch.cause = "the other one died"
+        signal.raise_signal(signal.SIGUSR2)
+        return looks(watch, *args)
+
+    monkeypatch.setattr(liveness, "EVERY_S", 1000)
+    monkeypatch.setattr(liveness, "processes", lambda trainer: {})
+    monkeypatch.setattr(liveness.Watch, "_look", died)
+    looks = getattr(liveness.Watch, meanwhile)
+    monkeypatch.setattr(liveness.Watch, meanwhile, interrupted)
+    with pytest.raises(liveness.EngineDied, match="the other one died"), liveness.watched(None):
+        raise ValueError("what the death made fail")
+
+
 @pytest.mark.slow
 def test_a_server_that_lost_its_engine(actors):
     says = "the other one died: its engine's process is gone"

@@ -33,6 +33,17 @@ def test_what_is_waited_for_is_told_with_seconds(monkeypatch):
         raise RuntimeError("it failed")
 
 
+def test_a_pipe_is_told_now_and_then_how_far_the_work_is(monkeypatch):
+    now = 0.0
+    monkeypatch.setattr(module.time, "monotonic", lambda: now)
+    progress, file = shown()
+    for now in range(0, 24, 4):
+        progress.bar("bc: evaluate", now, 24)
+        if now == 4:
+            progress.say("bc 1 of 2")
+    assert file.getvalue().splitlines() == ["  0:04 bc 1 of 2", "  0:16 bc: evaluate: 16 of 24"]
+
+
 def test_a_terminal_shows_a_moving_bar_with_the_time():
     progress, file = shown(terminal=True)
     with progress, progress.waiting("starting the engine"):

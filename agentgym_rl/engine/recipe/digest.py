@@ -39,6 +39,8 @@ MODEL = {"split", "difficulty", "pool", "pool_seed", "options"}
 """Keys of an environment that say from which text a tokenizer is trained."""
 NOT_CLONED = {"share", "curriculum"}
 """Keys of an environment that cloning and its evaluation do not see."""
+BESIDE = {"engine/recipe/digest.py", "engine/run/progress.py", "engine/verl/liveness.py"}
+"""Files of the engine that name, show and watch a run: none of its numbers depends on them."""
 
 
 def digest(config: Config, *, cloned: bool) -> str:
@@ -97,12 +99,13 @@ def versions() -> dict[str, str]:
 
 def code(envs: Iterable[str]) -> str:
     """First 12 hex digits over the code that trains in environments: ``algorithms``, ``engine``, ``rollout``, and each
-    environment's own. Comments, docstrings and layout do not count.
+    environment's own. Comments, docstrings, layout and the files in :data:`BESIDE` do not count.
     """
     package = Path(__file__).parents[2]
     places = [package / layer for layer in ("algorithms", "engine", "rollout")]
     places += sorted({_place_of(env) for env in envs})
-    digests = [_digest_of(file) for place in places for file in _files(place)]
+    beside = {package / name for name in BESIDE}
+    digests = [_digest_of(file) for place in places for file in _files(place) if file not in beside]
     return hashlib.sha256("\n".join(digests).encode()).hexdigest()[:12]
 
 

@@ -1,4 +1,4 @@
-"""Progress of a run in the terminal: lines for what happened, one bar for what is happening."""
+"""Progress of a run: lines for what happened; for what is happening one bar, or a line now and then in a pipe."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rich.progress import Progress as RichProgress
 from rich.text import Text
 
 TELL_S = 10.0
-"""Seconds between two lines of what is waited for, where there is no terminal."""
+"""Seconds after which a line says what is happening, where there is no terminal."""
 
 
 class _Count(MofNCompleteColumn):
@@ -25,11 +25,11 @@ class _Count(MofNCompleteColumn):
 
 
 class Progress:
-    """A live bar on a terminal; elsewhere a line whenever the bar's subject changes."""
+    """A live bar on a terminal; elsewhere a line of it when nothing was said for a while."""
 
     def __init__(self, console: Console) -> None:
         self.console = console
-        self.started = time.monotonic()
+        self.started = self._said = time.monotonic()
         columns = (TextColumn("{task.description}"), BarColumn(), _Count(), TimeElapsedColumn())
         self._progress = RichProgress(*columns, console=console, transient=True, disable=not console.is_terminal)
         self._task = self._progress.add_task("", total=None, visible=False)
@@ -44,17 +44,20 @@ class Progress:
 
     def say(self, text: str) -> None:
         """A line with the time since the start, however long."""
-        seconds = int(time.monotonic() - self.started)
+        self._said = time.monotonic()
+        seconds = int(self._said - self.started)
         stamp = f"[dim]{seconds // 60:3d}:{seconds % 60:02d}[/dim]"
         self.console.print(f"{stamp} {escape(text)}", highlight=False, soft_wrap=True)
 
     def bar(self, subject: str, done: int, total: int) -> None:
         """How far ``subject`` is."""
+        if not self.console.is_terminal:
+            if time.monotonic() - self._said >= TELL_S:
+                self.say(f"{subject}: {done} of {total}")
+            return
         if subject != self._subject:
             self._subject = subject
             self._progress.reset(self._task)
-            if not self.console.is_terminal:
-                self.say(subject)
         self._progress.update(self._task, description=subject, completed=done, total=max(1, total), visible=True)
 
     @contextmanager

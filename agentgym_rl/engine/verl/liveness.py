@@ -54,12 +54,13 @@ def watched(trainer: AgentTrainer, alone: bool = False) -> Iterator[Watch]:
     previous = signal.signal(signal.SIGUSR2, watch.interrupt)
     watch.start()
     try:
-        yield watch
-    except Exception as error:  # whatever verl and Ray raise when a process is gone
-        if (cause := watch.look_again()) is not None:
-            raise EngineDied(cause) from error
-        raise
-    except KeyboardInterrupt:
+        try:
+            yield watch
+        except Exception as error:  # whatever verl and Ray raise when a process is gone
+            if (cause := watch.look_again()) is not None:
+                raise EngineDied(cause) from error
+            raise
+    except KeyboardInterrupt:  # also one that comes before it looks again
         if watch.cause is not None:
             raise EngineDied(watch.cause) from None
         raise
@@ -121,7 +122,9 @@ class Watch:
         """The cause, if a process is gone: what failed in the main thread may have been faster than the watch.
 
         Answers to questions from before are no news, and a server may notice a moment later that it has no engine.
+        From now on the watch interrupts nothing.
         """
+        self._ended.set()
         with self._looking:
             for _ in range(2):
                 self._asked.clear()
