@@ -17,6 +17,7 @@ from agentgym_rl import cli
 from agentgym_rl.cli import app
 from agentgym_rl.data import agenttraj
 from agentgym_rl.data.files import alone
+from agentgym_rl.envs import progress
 from agentgym_rl.envs.core import EnvUnavailable, Observation, Step
 
 pytestmark = pytest.mark.usefixtures("toys")
@@ -262,10 +263,10 @@ def test_collect_without_a_trajectory_fails(tmp_path):
 def test_a_log_has_progress_in_lines(asked, says, tmp_path, monkeypatch):
     """Now and then: work of seconds has none."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(cli.common, "LINE_S", 0.0)
+    monkeypatch.setattr(progress, "LINE_S", 0.0)
     result = run(*asked.split())
     assert any(line.startswith(says) and line.endswith(" s") for line in result.stderr.splitlines()), result.output
-    monkeypatch.setattr(cli.common, "LINE_S", 60.0)
+    monkeypatch.setattr(progress, "LINE_S", 60.0)
     again = run(*asked.replace("a.json", "b.json").replace("evals", "again").split())
     assert (again.exit_code, again.stderr) == (result.exit_code, "")
 

@@ -14,6 +14,7 @@ from agentgym_rl.cli import common
 from agentgym_rl.cli.policy import Backend, PolicyOption, rules_for
 from agentgym_rl.data.episode import Ending
 from agentgym_rl.envs.actions import ActionFormat
+from agentgym_rl.envs.progress import progress_bar
 
 if TYPE_CHECKING:
     from agentgym_rl.rollout.policies import Price, Usage
@@ -89,7 +90,7 @@ def command(
     usage = chosen.usage
     detail = (lambda: f", {_spent(usage, price)}") if usage else str
     try:
-        with common.resumable(out), common.progress_bar(f"{env} {split}", detail) as progress:
+        with common.resumable(out), progress_bar(f"{env} {split}", detail) as progress:
             work = collect(
                 env, split, out, chosen, rules.of_env(env), n=n, seed=seed, difficulty=difficulty or None, keep=keep,
                 options=options, progress=progress, samples=samples, per_task=per_task,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, is_dataclass
@@ -15,13 +14,11 @@ import typer
 
 from agentgym_rl.envs.hosts import EnvHost, HostSettings, open_host
 from agentgym_rl.envs.own_files import is_file
+from agentgym_rl.envs.progress import progress_bar
 from agentgym_rl.envs.registry import adopt, available, check_options
 
 if TYPE_CHECKING:
     from rich.console import Console
-
-LINE_S = 10.0
-"""Seconds between two lines of progress where standard error is no terminal, as in a batch job."""
 
 
 def _env_names(incomplete: str) -> list[str]:
@@ -132,40 +129,6 @@ def counts(numbers: Mapping[str, int]) -> str:
 def say(screen: Console, text: str) -> None:
     """Print a text as it is, on one line however long."""
     screen.print(text, highlight=False, soft_wrap=True, markup=False)
-
-
-@contextmanager
-def progress_bar(title: str, detail: Callable[[], str] = str) -> Iterator[Callable[[int, int], None]]:
-    """A bar on standard error, or a line now and then where that is no terminal; gives a function of the number done
-    and of the total.
-
-    Args:
-        detail: follows the title, asked for at every step.
-    """
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    screen = Console(stderr=True)
-    if not screen.is_terminal:
-        yield _lines(title, detail)
-        return
-    columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, transient=True, console=screen) as bar:
-        running = bar.add_task(title)
-        yield lambda done, total: bar.update(running, completed=done, total=total, description=title + detail())
-
-
-def _lines(title: str, detail: Callable[[], str]) -> Callable[[int, int], None]:
-    """Progress in lines, none of work that is done within seconds."""
-    begun = told = time.monotonic()
-
-    def progress(done: int, total: int) -> None:
-        nonlocal told
-        if (now := time.monotonic()) - told >= LINE_S:
-            told = now
-            typer.echo(f"{title}{detail()}: {done} of {total}, {now - begun:.0f} s", err=True)
-
-    return progress
 
 
 @contextmanager

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from agentgym_rl.cli.common import console, progress_bar, run_argument, say
+from agentgym_rl.cli.common import console, run_argument, say
 from agentgym_rl.data.episode import Ending
 from agentgym_rl.envs import item_ids
+from agentgym_rl.envs.progress import progress_bar
 from agentgym_rl.eval.search import Hit, Index, hits
 
 if TYPE_CHECKING:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from agentgym_rl.cli import common
+from agentgym_rl.envs.progress import progress_bar
 
 if TYPE_CHECKING:
     from agentgym_rl.api.request import EvalRequest
@@ -73,7 +74,7 @@ def _evaluate_one(request: EvalRequest, host: EnvHost, as_json: bool) -> tuple[R
     screen = common.console(160)
     if not as_json:
         screen.print(f"panel {suite.digest}: {_sizes(suite)}", highlight=False, soft_wrap=True)
-    with common.resumable(prepared.out), common.progress_bar("evaluating") as progress:
+    with common.resumable(prepared.out), progress_bar("evaluating") as progress:
         result = prepared.run(progress)
     if not as_json:
         for table in tables(result):

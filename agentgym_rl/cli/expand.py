@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from agentgym_rl.cli import common
+from agentgym_rl.envs.progress import progress_bar
 
 
 def command(
@@ -33,7 +34,7 @@ def command(
     if "style" in options:
         raise ValueError("--option style has no effect; write --style")
     chat = ChatModel(model, temperature=temperature)
-    with common.resumable(out), common.progress_bar(f"{env} {split}") as progress:
+    with common.resumable(out), progress_bar(f"{env} {split}") as progress:
         summary = asyncio.run(
             expand(
                 env, split, out, chat, n=n, variants=variants, seed=seed, style=style, difficulty=difficulty or None,

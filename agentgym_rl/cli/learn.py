@@ -8,6 +8,7 @@ import typer
 
 from agentgym_rl.cli import common
 from agentgym_rl.cli.policy import fetched, spent
+from agentgym_rl.envs.progress import progress_bar
 
 if TYPE_CHECKING:
     from agentgym_rl.api.practice import Practice
@@ -47,7 +48,7 @@ def command(
 def _validated(practice: Practice) -> dict[str, Result]:
     results = {}
     for name, prepared in zip(("without", "with"), practice.validations(fetched), strict=True):
-        with common.resumable(prepared.out), common.progress_bar(f"validation {name} the playbook") as progress:
+        with common.resumable(prepared.out), progress_bar(f"validation {name} the playbook") as progress:
             results[name] = prepared.run(progress)
     return results
 

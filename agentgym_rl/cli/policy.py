@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from agentgym_rl.api.policies import rules_of
-from agentgym_rl.cli import common
 from agentgym_rl.engine.run.local_model import folder_of
+from agentgym_rl.envs.progress import progress_bar
 from agentgym_rl.rollout import pretrained
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ Backend = Annotated[str, typer.Option(help="Of a local model: auto, vllm or tran
 def fetched(name: str) -> str:
     """The folder of a pretrained model by name; a bar shows how it is fetched."""
     subject = ""
-    with common.progress_bar(name, lambda: f": {subject}") as bar:
+    with progress_bar(name, lambda: f": {subject}") as bar:
 
         def show(doing: str, done: int, total: int) -> None:
             nonlocal subject

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from agentgym_rl.cli.common import progress_bar, run_argument
+from agentgym_rl.cli.common import run_argument
 from agentgym_rl.data.files import write_text
+from agentgym_rl.envs.progress import progress_bar
 
 if TYPE_CHECKING:
     from agentgym_rl.data.episode_store import EpisodeStore

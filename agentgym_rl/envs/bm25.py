@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from array import array
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -46,6 +47,8 @@ class Index:
     ) -> Index:
         """Index the texts, which are read once; ``settings`` are those of ``bm25s.BM25``.
 
+        Its own bars, with ``show_progress``, are for a terminal alone.
+
         Raises:
             ValueError: there is no text with a word in it.
         """
@@ -56,7 +59,7 @@ class Index:
         if not numbers:
             raise ValueError("there is nothing to index: no text has a word in it")
         engine = bm25s.BM25(**settings)
-        engine.index((documents, numbers), show_progress=show_progress)
+        engine.index((documents, numbers), show_progress=show_progress and sys.stderr.isatty())
         return cls(engine, split)
 
     def best(self, query: str, topk: int) -> list[int]:

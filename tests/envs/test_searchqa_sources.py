@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import runpy
 import subprocess
 import sys
 import threading
@@ -9,12 +10,14 @@ from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
-from agentgym_rl.envs import Task
+from agentgym_rl.envs import Task, progress
 from agentgym_rl.envs.core import EnvTimeout, EnvUnavailable, OracleUnavailable, ProtocolError, TaskNotFound
 from agentgym_rl.envs.searchqa import SearchQA, articles
+from agentgym_rl.envs.searchqa import corpus as corpora
 from agentgym_rl.envs.searchqa.corpus import build, load, open_corpus
 from agentgym_rl.envs.searchqa.official import RANGES, SOURCES
 
@@ -187,6 +190,34 @@ def test_corpus_and_index_must_belong_together(corpus: tuple[Path, Path], tmp_pa
     (tmp_path / "old" / "corpus.json").write_text(json.dumps(about | {"tokens": "words 0"}))
     with pytest.raises(ValueError, match="splits words as 'words 0'"):
         open_corpus(str(other), str(tmp_path / "old"))
+
+
+def test_the_command_that_builds_an_index(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def run(name: str) -> tuple[object, str, str]:
+        monkeypatch.setattr(sys, "argv", ["searchqa", str(tmp_path / name), str(tmp_path / "index")])
+        status = None
+        try:
+            runpy.run_module("agentgym_rl.envs.searchqa", run_name="__main__")
+        except SystemExit as ended:
+            status = ended.code
+        return status, *capsys.readouterr()
+
+    monkeypatch.setattr(progress, "LINE_S", 0.0)
+    (tmp_path / "wiki.jsonl").write_text('{"contents": "a long river"}\n' * 1000)
+    assert run("wiki.jsonl") == (
+        None,
+        f"1000 passages indexed in {tmp_path / 'index'}\n",
+        "reading wiki.jsonl, MB: 0 of 0, 0 s\n",
+    )
+    status, out, err = run("none.jsonl")
+    assert (status, out) == (2, "") and "error: no corpus at" in err
+    with monkeypatch.context() as without:
+        without.setitem(sys.modules, "bm25s", None)
+        assert "pip install 'agentgym-rl[searchqa]'" in run("wiki.jsonl")[2]
+    monkeypatch.setattr(corpora, "_contents", Mock(side_effect=KeyboardInterrupt))
+    assert run("wiki.jsonl") == (130, "", "stopped; the same command begins again\n")
 
 
 def test_search_engine_at_an_address(server: StubServer) -> None:

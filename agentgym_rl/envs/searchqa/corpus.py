@@ -9,9 +9,8 @@ from array import array
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from rich.progress import Progress
-
 from agentgym_rl.envs.bm25 import Index
+from agentgym_rl.envs.progress import MB, progress_bar
 from agentgym_rl.envs.searchqa.bm25 import BM25, SCHEME
 from agentgym_rl.envs.tables import json_object, parse_json
 
@@ -37,14 +36,13 @@ def build(corpus: str | Path, index: str | Path, show_progress: bool = False) ->
     offsets = array("q", [0])
 
     def texts() -> Iterator[str]:
-        with Progress(disable=not show_progress) as progress, corpus.open("rb") as lines:
-            reading = progress.add_task("read", total=corpus.stat().st_size)
+        size = corpus.stat().st_size // MB
+        with progress_bar(f"reading {corpus.name}, MB", shown=show_progress) as progress, corpus.open("rb") as lines:
             for number, line in enumerate(lines, start=1):
                 offsets.append(offsets[-1] + len(line))
                 yield _contents(corpus, number, line)
                 if number % 1000 == 0:
-                    progress.update(reading, completed=offsets[-1])
-            progress.update(reading, completed=offsets[-1])
+                    progress(offsets[-1] // MB, size)
 
     Index.over(texts(), show_progress).engine.save(index, show_progress=False)
     with (index / OFFSETS).open("wb") as file:

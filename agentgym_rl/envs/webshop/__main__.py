@@ -2,6 +2,7 @@
 
 import argparse
 
+from agentgym_rl.envs.command import run
 from agentgym_rl.envs.webshop.official import build
 
 parser = argparse.ArgumentParser(
@@ -10,6 +11,11 @@ parser = argparse.ArgumentParser(
 parser.add_argument("products", help="items_shuffle.json or items_shuffle_1000.json, its companions beside it")
 parser.add_argument("folder", help="folder to write")
 
+
+def shop(arguments: argparse.Namespace) -> str:
+    """Build the folder; returns what came of it."""
+    return f"{build(arguments.products, arguments.folder, show_progress=True)} products in {arguments.folder}"
+
+
 if __name__ == "__main__":
-    arguments = parser.parse_args()
-    print(f"{build(arguments.products, arguments.folder, show_progress=True)} products in {arguments.folder}")
+    run(parser, "webshop", shop)

@@ -19,9 +19,8 @@ from pathlib import Path
 from random import Random
 from typing import Any, Literal, get_args
 
-from rich.progress import Progress
-
 from agentgym_rl.envs.bm25 import Index
+from agentgym_rl.envs.progress import MB, progress_bar
 from agentgym_rl.envs.splits import no_task
 from agentgym_rl.envs.tables import json_object
 from agentgym_rl.envs.webshop.product import Goal, Product, price_cap, price_wish
@@ -80,10 +79,10 @@ def _build(products: Path, marked: dict[str, Any], human: dict[str, Any], folder
 
     def texts() -> Iterator[str]:
         seen = {"nan"}
-        with Progress(disable=not show_progress) as progress, (folder / PRODUCTS).open("wb") as file:
-            reading = progress.add_task("read", total=products.stat().st_size)
+        size, title = products.stat().st_size // MB, f"reading {products.name}, MB"
+        with progress_bar(title, shown=show_progress) as progress, (folder / PRODUCTS).open("wb") as file:
             for number, (entry, position) in enumerate(entries(products), start=1):
-                progress.update(reading, completed=position)
+                progress(position // MB, size)
                 try:
                     if entry["asin"] in seen or len(entry["asin"]) > 10:
                         continue
