@@ -22,7 +22,7 @@ def test_a_line_stays_one_line_and_text_as_it_is():
 
 
 def test_what_is_waited_for_is_told_with_seconds(monkeypatch):
-    monkeypatch.setattr(module, "TELL_S", 0.01)
+    monkeypatch.setattr(module, "LINE_S", 0.01)
     progress, file = shown()
     with progress, progress.waiting("starting the engine"):
         while file.getvalue().count("\n") < 3:

@@ -13,8 +13,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Task, TextColumn, TimeE
 from rich.progress import Progress as RichProgress
 from rich.text import Text
 
-TELL_S = 10.0
-"""Seconds after which a line says what is happening, where there is no terminal."""
+from agentgym_rl.envs.progress import LINE_S
 
 
 class _Count(MofNCompleteColumn):
@@ -52,7 +51,7 @@ class Progress:
     def bar(self, subject: str, done: int, total: int) -> None:
         """How far ``subject`` is."""
         if not self.console.is_terminal:
-            if time.monotonic() - self._said >= TELL_S:
+            if time.monotonic() - self._said >= LINE_S:
                 self.say(f"{subject}: {done} of {total}")
             return
         if subject != self._subject:
@@ -66,7 +65,7 @@ class Progress:
         begun, ended = time.monotonic(), threading.Event()
 
         def tell() -> None:
-            while not ended.wait(TELL_S):
+            while not ended.wait(LINE_S):
                 self.say(f"{what}: {time.monotonic() - begun:.0f} s")
 
         task = self._progress.add_task(what, total=None)
