@@ -1,6 +1,7 @@
 """The command line, as a person and as a program use it."""
 
 import json
+import re
 import shlex
 import signal
 import subprocess
@@ -33,6 +34,20 @@ def test_help_shows_every_command_under_a_heading_with_an_example():
     assert {name for group in cli.GROUPS.values() for name in group} == modules
     assert all(heading in text for heading in cli.GROUPS)
     assert "Example: agentgym-rl fetch smollm2_135m" in run("fetch", "--help").stdout
+
+
+@pytest.mark.parametrize(
+    ("asked", "paragraph"),
+    [
+        ("", "Write tasks for an environment that has none: .* how they are explored."),
+        ("explore", "Write tasks for an environment that has none: .* how they are explored."),
+        ("train", "Recipes are groups of settings .* before anything starts."),
+        ("train", "agentgym-rl train -m [^S]* seed=0,1,2"),
+    ],
+)
+def test_the_terminal_alone_wraps_help(asked, paragraph):
+    shown = CliRunner().invoke(app, [*asked.split(), "--help"], env={"COLUMNS": "600"}).stdout
+    assert any(re.search(paragraph, line) for line in shown.splitlines())
 
 
 @pytest.mark.parametrize("example", [command for group in cli.GROUPS.values() for command in group.values()])

@@ -2,9 +2,10 @@
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib import import_module
+from inspect import cleandoc
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -90,16 +91,21 @@ app = typer.Typer(
 )
 
 
-def _help(name: str) -> str | None:
-    """The file ``<name>.txt``, where a command's help is longer than a docstring; ``\\b`` keeps lines as they are."""
+def _help(name: str, command: Callable[..., object]) -> str:
+    """A command's docstring, or the file ``<name>.txt`` where its help is longer.
+
+    A paragraph becomes one line, which the terminal wraps; after ``\\b``, or indented, it keeps its lines.
+    """
     file = Path(__file__).with_name(f"{name}.txt")
-    return read_utf8(file).replace("\\b", "\b") if file.is_file() else None
+    text = read_utf8(file).replace("\\b", "\b") if file.is_file() else cleandoc(command.__doc__ or "")
+    paragraphs = text.split("\n\n")
+    return "\n\n".join(part if part.startswith(("\b", " ")) else " ".join(part.split()) for part in paragraphs)
 
 
 for group, commands in GROUPS.items():
     for name, example in commands.items():
         command = import_module(f"agentgym_rl.cli.{name}").command
-        app.command(name, help=_help(name), rich_help_panel=group, epilog=f"Example: {example}")(command)
+        app.command(name, help=_help(name, command), rich_help_panel=group, epilog=f"Example: {example}")(command)
 
 
 def _version(wanted: bool) -> None:
