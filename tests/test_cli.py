@@ -16,10 +16,12 @@ from typer.testing import CliRunner
 
 from agentgym_rl import cli
 from agentgym_rl.cli import app
+from agentgym_rl.cli.envs import _said
 from agentgym_rl.data import agenttraj
 from agentgym_rl.data.files import alone
 from agentgym_rl.envs import progress
 from agentgym_rl.envs.core import EnvUnavailable, Observation, Step
+from agentgym_rl.envs.registry import env_class, read_points
 
 pytestmark = pytest.mark.usefixtures("toys")
 
@@ -77,10 +79,33 @@ def test_a_shell_completes_commands_and_environments(typed, word):
 def test_envs_lists_worlds_and_what_they_lack():
     result = run("envs")
     assert result.exit_code == 0
-    assert "counter" in result.stdout and "train 40" in result.stdout and "official tasks" in result.stdout
-    assert "300,000" in result.stdout
-    assert "a_package_nobody_has" in result.stdout.replace("\n", "")
+    rows = {line.split()[0]: line for line in result.stdout.splitlines() if line}
+    assert rows["counter"].split()[1:4] == ["40", "10", "0"] and "official tasks" in rows["name"]
+    assert "300,000" in result.stdout and "a_package_nobody_has" in rows["needy:"]
     assert "Nothing" in result.stdout  # the plug-in that is broken
+
+
+def test_envs_says_all_about_one():
+    shown = run("envs", "maze").stdout
+    for said in (
+        "train 480, test 120",
+        "The maze of LMRL-Gym",
+        "layouts of this family only (str)",
+        "agentgym, compact",
+    ):
+        assert said in shown
+    facts = json.loads(run("envs", "textcraft", "--json").stdout)
+    assert facts["options"]["wording"] == {
+        "type": "own or agentgym-exact",
+        "default": "own",
+        "meaning": "agentgym-exact answers to the letter of AgentGym's server.",
+    }
+    assert facts["options"]["recipes"]["type"] == "str | Path" and facts["splits"]["test"] == 100
+    ours = [name for name, point in read_points().items() if point.value.startswith("agentgym_rl.")]
+    options = {(name, option): about for name in ours for option, about in _said(env_class(name))["options"].items()}
+    assert len(ours) == 19 and not [option for option, about in options.items() if not about["meaning"]]
+    unknown = run("envs", "textcarft")
+    assert unknown.exit_code == 2 and "unknown environment 'textcarft'" in unknown.stderr
 
 
 def test_a_world_that_cannot_be_made_hides_no_other(monkeypatch):

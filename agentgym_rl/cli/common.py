@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 
-def _env_names(incomplete: str) -> list[str]:
+def env_names(incomplete: str) -> list[str]:
     """For a shell that completes a word."""
     return [name for name in available() if name.startswith(incomplete)]
 
 
-def _adopted(name: str) -> str:
+def adopted(name: str) -> str:
     return adopt(name) if is_file(name) else name
 
 
@@ -34,8 +34,8 @@ EnvName = Annotated[
     str,
     typer.Argument(
         help="Name of an environment; `agentgym-rl envs` lists them. Or a file with one: ./house.py:House.",
-        autocompletion=_env_names,
-        callback=_adopted,
+        autocompletion=env_names,
+        callback=adopted,
     ),
 ]
 

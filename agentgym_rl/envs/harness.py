@@ -29,6 +29,7 @@ class HarnessTasks(TextEnv):
     else the harness wants to know.
 
     Args:
+        style: has no effect, because the harness words its own prompts.
         tasks: the file.
         max_turns: default limit of the model's replies.
         success_above: an episode is a success when its reward is greater than this.

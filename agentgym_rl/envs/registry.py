@@ -96,7 +96,7 @@ def _named(base: str, name: str) -> type[TextEnv]:
 
 def check_options(env: str, options: Mapping[str, Any]) -> None:
     """Raises ValueError: an environment's class has no such option, or not with such a value."""
-    parameters, hints = _options(env_class(env))
+    parameters, hints = options_of(env_class(env))
     named = [name for name, parameter in parameters.items() if parameter.kind is not inspect.Parameter.VAR_KEYWORD]
     known = [*named, "instruction_of"]
     for key, value in options.items():
@@ -111,7 +111,7 @@ def check_options(env: str, options: Mapping[str, Any]) -> None:
 
 
 @cache
-def _options(kind: type[TextEnv]) -> tuple[Mapping[str, inspect.Parameter], dict[str, Any]]:
+def options_of(kind: type[TextEnv]) -> tuple[Mapping[str, inspect.Parameter], dict[str, Any]]:
     """Parameters of a class, and the types of those that are annotated."""
     try:
         hints = get_type_hints(kind.__init__)

@@ -38,7 +38,8 @@ class SearchQA(TextEnv):
         final: whether a wrong answer ends the episode; in AgentGym it does not.
         topk: number of passages that a search returns, at most :data:`MAX_TOPK`.
         questions: a folder with AgentGym's questions, see :func:`.official.open_questions`.
-        corpus: a corpus in Search-R1's form to search, with its ``index``, see :mod:`.corpus`.
+        corpus: a corpus in Search-R1's form to search, see :mod:`.corpus`.
+        index: the folder of its index.
         url: address of a search engine with Search-R1's API, instead of a corpus.
         timeout: seconds until a search at ``url`` fails.
 
