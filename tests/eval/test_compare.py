@@ -282,6 +282,13 @@ def test_arms_called_by_all_keys_that_differ(tmp_path):
     assert [arm.label for arm in compare(pair, by="keys").arms] == [
         "grpo cloning.epochs=0 model.size=0", "grpo cloning.epochs=1 model.size=1",
     ]  # fmt: skip
+    assert remarks(compare(pair)) == ["arms also differ in model.size: --arms keys names every key"]
+    assert remarks(compare(pair, by="keys")) == remarks(compare(pair, by="run")) == []
+    mixed = [
+        read(write_run(tmp_path / kind, stages={"grpo": 0.2}, config={"mixture": {"type": kind, "floor": floor}}))
+        for kind, floor in (("dynamic", 0.1), ("uniform", 0.0))
+    ]
+    assert remarks(compare(mixed)) == []
     with pytest.raises(ValueError, match="arms 'name' is unknown; choose short, keys or run"):
         compare(pair, by="name")
 

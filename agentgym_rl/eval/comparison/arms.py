@@ -134,10 +134,29 @@ def labels(configs: Sequence[Mapping[str, Any]], all_keys: bool = False) -> list
             told_apart = _distinct(rows, chosen)
     if all_keys:
         chosen = [key for key in candidates if key != "envs"]
-    return [
-        " ".join(f"{re.sub(r'[.](type|name)$', '', key)}={shown(row[key])}" for key in chosen if key in row)
-        for row in rows
-    ]
+    return [" ".join(f"{_called(key)}={shown(row[key])}" for key in chosen if key in row) for row in rows]
+
+
+def _called(key: str) -> str:
+    """``mixture`` of ``mixture.type``."""
+    return re.sub(r"[.](type|name)$", "", key)
+
+
+def unnamed(all_arms: Sequence[Arm]) -> list[str]:
+    """Keys that all arms of a stage have, with different values, and that their labels leave out.
+
+    A label that says ``mixture=dynamic`` says all of the mixture.
+    """
+    left_out: set[str] = set()
+    for stage in {arm.stage for arm in all_arms}:
+        of_stage = [arm for arm in all_arms if arm.stage == stage]
+        labelled = {word.partition("=")[0] for arm in of_stage for word in arm.label.split()}
+        for key in differing([arm.config for arm in of_stage]):
+            parts = key.split(".")
+            said = {".".join(parts[:end]) for end in range(1, len(parts) + 1)} & labelled
+            if not said and all(key in arm.config for arm in of_stage):
+                left_out.add(key)
+    return sorted(left_out)
 
 
 def differing(configs: Sequence[Mapping[str, Any]]) -> list[str]:

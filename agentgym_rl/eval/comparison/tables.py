@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from agentgym_rl.eval.comparison.arms import Arm
+from agentgym_rl.eval.comparison.arms import Arm, unnamed
 from agentgym_rl.eval.comparison.budgets import budget_of
 from agentgym_rl.eval.comparison.compare import Comparison, Estimate
 from agentgym_rl.eval.comparison.equal import at_equal_budgets
@@ -35,6 +35,8 @@ def remarks(comparison: Comparison) -> list[str]:
     pairs, budget = comparison.strangers, budget_of(comparison)
     sentences = [str(budget)] if budget and budget.departing else []
     without = names_text([run.name for run in comparison.runs if not run.has_metrics])
+    unseen = names_text(unnamed(comparison.arms)) if comparison.by == "short" else ""
+    sentences += [f"arms also differ in {unseen}: --arms keys names every key"] if unseen else []
     sentences += [f"no curves, nor success at equal budgets, of {without}: no metrics.jsonl"] if without else []
     sentences += [f"{run} and {other} share no panel: nothing compares them" for run, other in pairs[:MOST]]
     return sentences + ([f"nor do {len(pairs) - MOST} other pairs of runs share one"] if len(pairs) > MOST else [])
