@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
+import rich.console
 import toy
 import typer
 from typer.testing import CliRunner
@@ -83,6 +84,19 @@ def test_envs_lists_worlds_and_what_they_lack():
     assert rows["counter"].split()[1:4] == ["40", "10", "0"] and "official tasks" in rows["name"]
     assert "300,000" in result.stdout and "a_package_nobody_has" in rows["needy:"]
     assert "Nothing" in result.stdout  # the plug-in that is broken
+
+
+@pytest.mark.parametrize("asked", ["envs", "tasks counter", "check counter --n 1", "reproduce --list"])
+def test_tables_lose_nothing_in_a_narrow_terminal(asked, monkeypatch):
+    class Narrow(rich.console.Console):
+        def __init__(self, **settings):
+            super().__init__(**settings | {"width": 60})
+
+    wide = run(*asked.split())
+    monkeypatch.setattr(rich.console, "Console", Narrow)
+    narrow = run(*asked.split())
+    assert narrow.exit_code == wide.exit_code == 0 and "…" not in narrow.stdout
+    assert len(narrow.stdout.splitlines()) > len(wide.stdout.splitlines()) or asked == "tasks counter"
 
 
 def test_envs_says_all_about_one():

@@ -31,7 +31,6 @@ def command(
     as_json: common.Json = False,
 ) -> None:
     """Check that an environment keeps the contract; exit status 1 when it does not."""
-    from rich.console import Console
     from rich.markup import escape
     from rich.table import Table
 
@@ -51,14 +50,13 @@ def command(
     if as_json:
         common.print_json(asdict(report) | {"passed": report.passed})
         raise typer.Exit(0 if report.passed else 1)
-    console = Console()
     table = Table(title=f"{env}: {report.tasks} tasks of {', '.join(report.splits)}, {report.style} style")
     table.add_column("check", no_wrap=True)
     table.add_column("")
     table.add_column("detail")
     for finding in report.findings:
         table.add_row(finding.name, MARKS[finding.passed], escape(_detail(finding)))
-    console.print(table)
+    common.print_table(common.console(), table)
     raise typer.Exit(0 if report.passed else 1)
 
 

@@ -19,6 +19,7 @@ from agentgym_rl.envs.registry import adopt, available, check_options
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.table import Table
 
 
 def env_names(incomplete: str) -> list[str]:
@@ -110,6 +111,16 @@ def console(width: int = 200) -> Console:
     from rich.console import Console
 
     return Console(file=sys.stdout, width=None if sys.stdout.isatty() else width)
+
+
+def print_table(screen: Console, table: Table) -> None:
+    """Print a table whole: a word that is too wide for its column goes on in the next line, instead of being cut.
+
+    Columns with ``no_wrap`` keep their width as long as others can give way.
+    """
+    for column in table.columns:
+        column.overflow = column.overflow if column.no_wrap else "fold"
+    screen.print(table)
 
 
 def _plain(value: Any) -> Any:

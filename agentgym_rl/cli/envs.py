@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, get_args, get_origin
 
 import typer
 
-from agentgym_rl.cli.common import Json, adopted, console, env_names, print_json, say
+from agentgym_rl.cli.common import Json, adopted, console, env_names, print_json, print_table, say
 from agentgym_rl.envs import TextEnv, available, make
 from agentgym_rl.envs.registry import env_class, options_of
 
@@ -98,7 +98,7 @@ def _print_list(rows: Sequence[Mapping[str, Any]]) -> None:
             row["official_tasks"] or "none",
             row["extra"] or "none",
         )
-    console().print(table)
+    print_table(console(), table)
     for row in rows:
         if "error" in row:
             say(console(), f"{row['name']}: {row['error']}")
@@ -125,4 +125,4 @@ def _print_facts(facts: Mapping[str, Any]) -> None:
         default = "" if about["default"] is None else f", by default {about['default']}"
         table.add_row(f"option {option}", escape(f"{about['meaning'].rstrip('.')} ({about['type']}{default})".strip()))
     say(console(), f"{facts['name']}: {facts['about']}\n")
-    console().print(table)
+    print_table(console(), table)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from agentgym_rl.cli.common import console, run_argument, say
+from agentgym_rl.cli.common import console, print_table, run_argument, say
 from agentgym_rl.data.episode import Ending
 from agentgym_rl.envs import item_ids
 from agentgym_rl.envs.progress import progress_bar
@@ -84,9 +84,10 @@ def command(
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=None, header_style="bold", pad_edge=False)
+    table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 1, 0, 0))
     for name in ("file", "row", "task", "step", "panel", "ending", "solved", "reward", "turns", "tokens"):
-        table.add_column(name, justify="right" if name in ("row", "step", "reward", "turns", "tokens") else "left")
+        number = name in ("row", "step", "reward", "turns", "tokens")
+        table.add_column(name, justify="right" if number else "left", no_wrap=number or name == "task")
     matches: list[tuple[Summary, list[Hit]]] = []
     for summary in summaries[: limit or 50]:
         tokens = summary.prompt_tokens + summary.response_tokens
@@ -109,7 +110,7 @@ def command(
         if grep is not None:
             matches.append((summary, hits(store.open(summary), grep, within)))
     screen = console()
-    screen.print(table)
+    print_table(screen, table)
     for summary, in_episode in matches:
         for hit in in_episode:
             say(screen, f"{summary.file}/{summary.row} turn {hit.turn} {hit.field}: {hit.excerpt}")

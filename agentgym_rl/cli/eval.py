@@ -78,7 +78,7 @@ def _evaluate_one(request: EvalRequest, host: EnvHost, as_json: bool) -> tuple[R
         result = prepared.run(progress)
     if not as_json:
         for table in tables(result):
-            screen.print(table)
+            common.print_table(screen, table)
         for line in _afterword(result, prepared.out):
             common.say(screen, line)
     return result, prepared.out
@@ -95,7 +95,7 @@ def _compare(first: str | Path, second: str | Path, as_json: bool, names: tuple[
         return
     screen = common.console(160)
     for table in comparison_tables(comparison, *(names or (Path(first).name, Path(second).name))):
-        screen.print(table)
+        common.print_table(screen, table)
     for departure in comparison.departures:
         common.say(screen, f"the evaluations differ in {departure}")
     if comparison.left_out:

@@ -72,4 +72,4 @@ def _tell(practice: Practice, learned: Learned, results: dict[str, Result]) -> N
     common.say(screen, f"written: {practice.out / NAME} ({len(book.lessons)} lessons, digest {book.digest})")
     if results:
         for table in comparison_tables(compare(results["without"], results["with"]), "without", "with the playbook"):
-            screen.print(table)
+            common.print_table(screen, table)

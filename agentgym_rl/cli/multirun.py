@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from agentgym_rl.cli.common import say
+from agentgym_rl.cli.common import print_table, say
 from agentgym_rl.cli.report import picture
 from agentgym_rl.engine.run.folder import Interrupted
 from agentgym_rl.engine.run.session import Session
@@ -37,7 +37,7 @@ def run_all(overrides: Sequence[str], console: Console, show: bool) -> int:
         RecipeError, RunFolderError: a job is wrong; nothing has been started.
     """
     listed = by_engine(jobs(overrides, show=show))
-    console.print(_listing(listed))
+    print_table(console, _listing(listed))
     for number, job in enumerate(listed, start=1):
         for remark in job.remarks:
             say(console, f"job {number}: {remark}")

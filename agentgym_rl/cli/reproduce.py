@@ -38,7 +38,7 @@ def command(
         raise ValueError("--json prints the result; leave it out with --list and --show")
     screen = common.console()
     if listed:
-        screen.print(_all())
+        common.print_table(screen, _all())
         return
     if name is None:
         raise ValueError("name a published result; agentgym-rl reproduce --list shows all")
@@ -57,7 +57,7 @@ def command(
     if as_json:
         common.print_json(done)
         return
-    screen.print(_table(done))
+    common.print_table(screen, _table(done))
     for line in _afterword(done, reproduction.out):
         common.say(screen, line)
 
@@ -67,12 +67,12 @@ def _all() -> Table:
 
     from agentgym_rl.api.published import TARGETS
 
-    heads = ("name", "recipe", "published", "seeds", "source")
-    table = Table(*heads, title="Published results, in %", title_justify="left")
+    table = Table(title="Published results, in %", title_justify="left")
+    for head in ("name", "published", "seeds", "source"):
+        table.add_column(head, no_wrap=head == "name")
     for name, target in TARGETS.items():
         values = ", ".join(f"{env} {value:g}" for env, value in target.arm.values.items())
-        words = " ".join([target.protocol.experiment, *target.arm.overrides])
-        table.add_row(name, words, values, target.protocol.seeds, target.arm.source)
+        table.add_row(name, values, target.protocol.seeds, target.arm.source)
     return table
 
 

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 import typer
 
-from agentgym_rl.cli.common import console, run_argument
+from agentgym_rl.cli.common import console, print_table, run_argument
 from agentgym_rl.envs.core import EnvError
 from agentgym_rl.envs.extras import needs
 
@@ -62,7 +62,7 @@ def command(
     screen = console()
     known = [start for folder in folders(runs) for start in starts(folder)]
     chosen = [start for start in known if start.offline and (again or not start.uploaded)]
-    screen.print(_listing(known, chosen))
+    print_table(screen, _listing(known, chosen))
     if not chosen:
         screen.print("nothing to upload")
         return

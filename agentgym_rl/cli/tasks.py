@@ -49,15 +49,14 @@ def command(
 
 
 def _print(rows: list[dict[str, str]], total: str) -> None:
-    from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    console = Console()
+    screen = common.console()
     table = Table(box=None, pad_edge=False)
     for position, column in enumerate(rows[0]):
         table.add_column(column, no_wrap=position < 2)
     for row in rows:
         table.add_row(*map(Text, row.values()))
-    console.print(table)
-    console.print(total, style="bold", markup=False)
+    common.print_table(screen, table)
+    screen.print(total, style="bold", markup=False)

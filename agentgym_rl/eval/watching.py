@@ -144,7 +144,7 @@ def picture(standing: Standing, process: str, now: float | None = None) -> Rende
     progress = Text(_progress(standing))
     table = Table(box=None, header_style="bold", pad_edge=False)
     for title in ("environment", "episodes of", "success", ""):
-        table.add_column(title, justify="right" if title == "success" else "left")
+        table.add_column(title, justify="right" if title == "success" else "left", overflow="fold")
     for (env, source), values in standing.curves().items():
         table.add_row(env, source, f"{100 * values[-1]:.1f} %", sparkline(values))
     failures = [Text(f"{key}: {value:.3g}", style="yellow") for key, value in standing.failures().items()]
