@@ -58,7 +58,7 @@ from statistics import mean
 from typing import Any
 
 from claims import DESIGNS
-from evidence_page import doubts, notes, page, pictures
+from evidence_page import OVERVIEW, notes, page, pictures
 from power import table as power_table
 from rich.console import Console
 from settings_digest import digest as settings
@@ -440,11 +440,10 @@ def main() -> None:
     with in_turn(study):
         by_study = {name: results(other) for name, other in STUDIES.items()}
         rows = DESIGNS[options.study].reported(by_study[options.study])
-        write_text(study.page, page(study.page, study.page.read_text(), by_study))
+        for path in {study.page, OVERVIEW}:
+            write_text(path, page(path, path.read_text(), by_study))
         pictures(study, rows)
-    tell(*notes(options.study, rows))
-    tell("what did not show:", *doubts(by_study))
-    tell(f"raw results: {study.raw}\npage: {study.page}")
+    tell(*notes(options.study, rows), f"raw results: {study.raw}\npage: {study.page}\nall claims: {OVERVIEW}")
     if differ:
         tell("not confirmed:", *differ)
         raise SystemExit(1)

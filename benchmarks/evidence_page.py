@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
+from os.path import relpath
 from pathlib import Path
 from statistics import mean
 from typing import Any
@@ -26,6 +27,8 @@ from agentgym_rl.eval.html.palette import ARMS
 Rows = Sequence[Mapping[str, Any]]
 BySeed = Mapping[int, Panels]
 """Success on each panel, or a difference of it."""
+OVERVIEW = DOCS / "evidence.md"
+"""The page that has the claims of all studies."""
 
 
 def seeds_of(study: Study, rows: Rows, side: Side, columns: Sequence[str]) -> dict[int, Panels]:
@@ -95,12 +98,15 @@ class Verdict:
     stale: bool
     """Of rows that the present code did not make, some of them at least."""
 
+    @property
+    def found(self) -> str:
+        if self.p is None:
+            return "too few seeds of the design"
+        return "not shown" if self.p >= 0.05 else "holds" if self.difference > 0 else "reversed"
+
     def __str__(self) -> str:
         where = "" if self.on == AVERAGE else f" on {self.on}"
-        if self.p is None:
-            return f"too few seeds of the design{where}"
-        found = "not shown" if self.p >= 0.05 else "holds" if self.difference > 0 else "reversed"
-        return f"{found}{where}{', by older code' if self.stale else ''}"
+        return f"{self.found}{where}{', by older code' if self.stale else ''}"
 
 
 def verdicts(study: Study, by_study: Mapping[str, Rows]) -> dict[tuple[str, str], Verdict]:
@@ -127,7 +133,7 @@ def verdicts(study: Study, by_study: Mapping[str, Rows]) -> dict[tuple[str, str]
             on=claim.column,
             p=p and corrected[number],
             difference=mean(values) if values else 0.0,
-            stale=any_stale(DESIGNS[name].own(by_study[name]), claim.ordering),
+            stale=p is not None and any_stale(DESIGNS[name].own(by_study[name]), claim.ordering),
         )
         for number, ((name, claim), p, values) in enumerate(zip(claims, known, by_seed, strict=True))
     }
@@ -243,12 +249,22 @@ def _mean_curve(rows: Rows) -> Curve:
     return Curve(x=x, mean=success, low=success, high=success, seeds=len(rows))
 
 
-def doubts(by_study: Mapping[str, Rows]) -> Iterator[str]:
-    """The claims of all designs that were tried and do not hold: study, claim, difference, p, verdict."""
+def claims_table(by_study: Mapping[str, Rows]) -> Iterator[str]:
+    """The claims of all designs with their verdicts, those that do not hold, too, and how many have which."""
+    yield "| study | claim | difference | p | verdict |"
+    yield "|---|---|---|---|---|"
+    found: Counter[str] = Counter()
     for name, study in STUDIES.items():
-        for (of_study, claim), verdict in verdicts(study, by_study).items():
-            if of_study == name and verdict.p is not None and not str(verdict).startswith("holds"):
-                yield " | ".join([name, claim, f"{100 * verdict.difference:+.1f}", f"p {_p(verdict.p)}", str(verdict)])
+        link = name if study.page == OVERVIEW else f"[{name}]({relpath(study.page, OVERVIEW.parent)})"
+        judged = verdicts(study, by_study)
+        for claim in DESIGNS[name].claims:
+            rows, verdict = DESIGNS[name].own(by_study[name]), judged[name, claim.ordering.claim]
+            seeds = differences(study, rows, claim.ordering, claim.columns(study))
+            p = "" if verdict.p is None else _p(verdict.p)
+            found[verdict.found + ", by older code" * verdict.stale] += 1
+            yield f"| {link} | {claim.ordering.claim} | {cell(seeds, signed=True)} | {p} | {verdict} |"
+    yield ""
+    yield f"Of {found.total()} claims: {', '.join(f'{number} *{verdict}*' for verdict, number in found.most_common())}."
 
 
 def notes(study_name: str, rows: Rows) -> Iterator[str]:
@@ -294,7 +310,7 @@ def page(path: Path, text: str, by_study: Mapping[str, Rows]) -> str:
             tables[study.equal] = equal_table(study, rows)
         for table, lines in tables.items():
             text = with_table(text, table, "\n".join(lines) if rows else "No results yet.", path)
-    return text
+    return with_table(text, "claims", "\n".join(claims_table(by_study)), path) if path == OVERVIEW else text
 
 
 def with_table(text: str, name: str, table: str, where: Path) -> str:

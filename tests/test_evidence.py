@@ -113,7 +113,6 @@ def test_only_claims_of_the_design_get_a_verdict_and_are_corrected_together():
     assert re.search(r"\|AgentEvol > BC\|.*\|\|exploratory\|", text)
     first = {claim: str(said) for (_, claim), said in pages.verdicts(ALGORITHMS, every(seeds[:-3])).items()}
     assert set(first.values()) == {"too few seeds of the design"}, "to look earlier would be another test"
-    assert list(pages.doubts(every(seeds[:-3]))) == []
     before = [{**claim, "seed": claim["seed"] - 20} for claim in seeds]
     known = {str(said) for said in pages.verdicts(ALGORITHMS, every(before)).values()}
     assert known == {"too few seeds of the design"}, "the claim was written after these rows"
@@ -139,11 +138,15 @@ def test_the_page_keeps_what_stands_around_its_tables():
         pages.page(ALGORITHMS.page, "nothing here", every(ROWS))
 
 
-def test_claims_that_do_not_hold_are_listed():
+def test_all_claims_are_listed_with_their_verdicts():
     halves = DESIGNS["algorithms"].seeds[::2]
     own = [{**row, **CURRENT, "seed": seed + row["seed"]} for seed in halves for row in ROWS]
-    assert list(pages.doubts(every(own))) == ["algorithms | AgentEvol > its control | +5.0 | p 0.740 | not shown"]
-    assert list(pages.doubts(every(ROWS))) == [], "none of the design's seeds was tried"
+    *listed, _, count = pages.claims_table(every(own))
+    assert "| algorithms | AgentEvol > its control | +5.0 ±8.5 | 0.740 | not shown |" in listed
+    number = sum(len(design.claims) for design in DESIGNS.values())
+    assert len(listed) == 2 + number and count.startswith(f"Of {number} claims: {number - 1} *too few seeds")
+    *_, count = pages.claims_table(every(ROWS))
+    assert count == f"Of {number} claims: {number} *too few seeds of the design*.", "none of its seeds was tried"
 
 
 def test_arms_of_two_engines_are_not_compared():
@@ -445,6 +448,8 @@ def test_a_study_that_is_not_confirmed_fails(tmp_path, monkeypatch):
     study.page.write_text(ALGORITHMS.page.read_text())
     evidence.write(study, rows)
     monkeypatch.setitem(STUDIES, "algorithms", study)
+    for module in (evidence, pages):
+        monkeypatch.setattr(module, "OVERVIEW", study.page)
     monkeypatch.setattr(evidence, "composed", lambda *_: None)
     monkeypatch.setattr(evidence, "run", lambda *_: iter([{**rows[0], "episodes": 9, "code": code(["maze"])}]))
     monkeypatch.setattr(sys, "argv", ["evidence.py", "algorithms", "--confirm"])
