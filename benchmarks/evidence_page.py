@@ -93,8 +93,8 @@ class Verdict:
     on: str
     p: float | None
     """Corrected for all claims of the page (Holm); None until both sides have all seeds of the design."""
-    difference: float
-    """Mean over seeds."""
+    seeds: BySeed
+    """The difference."""
     stale: bool
     """Of rows that the present code did not make, some of them at least."""
 
@@ -102,7 +102,8 @@ class Verdict:
     def found(self) -> str:
         if self.p is None:
             return "too few seeds of the design"
-        return "not shown" if self.p >= 0.05 else "holds" if self.difference > 0 else "reversed"
+        in_favour = mean(map(value, self.seeds.values())) > 0
+        return "not shown" if self.p >= 0.05 else "holds" if in_favour else "reversed"
 
     def __str__(self) -> str:
         where = "" if self.on == AVERAGE else f" on {self.on}"
@@ -122,20 +123,21 @@ def verdicts(study: Study, by_study: Mapping[str, Rows]) -> dict[tuple[str, str]
     for name, claim in claims:
         rows, columns = DESIGNS[name].own(by_study[name]), claim.columns(STUDIES[name])
         compared.append(differences(STUDIES[name], rows, claim.ordering, columns))
-    by_seed = [[value(panels) for panels in seeds.values()] for seeds in compared]
     known = [
-        crossed_p(values, shared(list(seeds.values()))) if len(values) == len(DESIGNS[name].seeds) else None
-        for (name, _), values, seeds in zip(claims, by_seed, compared, strict=True)
+        crossed_p([*map(value, seeds.values())], shared([*seeds.values()]))
+        if len(seeds) == len(DESIGNS[name].seeds)
+        else None
+        for (name, _), seeds in zip(claims, compared, strict=True)
     ]
     corrected = holm([1.0 if p is None else p for p in known])
     return {
         (name, claim.ordering.claim): Verdict(
             on=claim.column,
             p=p and corrected[number],
-            difference=mean(values) if values else 0.0,
+            seeds=seeds,
             stale=p is not None and any_stale(DESIGNS[name].own(by_study[name]), claim.ordering),
         )
-        for number, ((name, claim), p, values) in enumerate(zip(claims, known, by_seed, strict=True))
+        for number, ((name, claim), p, seeds) in enumerate(zip(claims, known, compared, strict=True))
     }
 
 
@@ -258,11 +260,10 @@ def claims_table(by_study: Mapping[str, Rows]) -> Iterator[str]:
         link = name if study.page == OVERVIEW else f"[{name}]({relpath(study.page, OVERVIEW.parent)})"
         judged = verdicts(study, by_study)
         for claim in DESIGNS[name].claims:
-            rows, verdict = DESIGNS[name].own(by_study[name]), judged[name, claim.ordering.claim]
-            seeds = differences(study, rows, claim.ordering, claim.columns(study))
+            verdict = judged[name, claim.ordering.claim]
             p = "" if verdict.p is None else _p(verdict.p)
             found[verdict.found + ", by older code" * verdict.stale] += 1
-            yield f"| {link} | {claim.ordering.claim} | {cell(seeds, signed=True)} | {p} | {verdict} |"
+            yield f"| {link} | {claim.ordering.claim} | {cell(verdict.seeds, signed=True)} | {p} | {verdict} |"
     yield ""
     yield f"Of {found.total()} claims: {', '.join(f'{number} *{verdict}*' for verdict, number in found.most_common())}."
 

@@ -77,6 +77,16 @@ def _type(hint: Any) -> str:
     return re.sub(r"\w+\.| \| None$", "", inspect.formatannotation(hint))
 
 
+def _shown(facts: Mapping[str, Any]) -> dict[str, str]:
+    """What the list and the page of one have in common."""
+    return {
+        "turns": str(facts["max_turns"]),
+        "oracle": "yes" if facts["oracle"] else "no",
+        "official tasks": facts["official_tasks"] or "none",
+        "extra": facts["extra"] or "none",
+    }
+
+
 def _print_list(rows: Sequence[Mapping[str, Any]]) -> None:
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
@@ -86,23 +96,16 @@ def _print_list(rows: Sequence[Mapping[str, Any]]) -> None:
         number = column in {"train", "test", "others", "turns"}
         table.add_column(column, justify="right" if number else "left", no_wrap=number)
     for row in rows:
-        if "error" in row:
-            continue
-        splits = dict(row["splits"])
-        sizes = [splits.pop("train", 0), splits.pop("test", 0), sum(splits.values()), row["max_turns"]]
-        oracle = "yes" if row["oracle"] else "no"
-        table.add_row(
-            row["name"],
-            *(f"{size:,}" for size in sizes),
-            oracle,
-            row["official_tasks"] or "none",
-            row["extra"] or "none",
-        )
-    print_table(console(), table)
+        if "error" not in row:
+            splits = dict(row["splits"])
+            sizes = (splits.pop("train", 0), splits.pop("test", 0), sum(splits.values()))
+            table.add_row(row["name"], *(f"{size:,}" for size in sizes), *_shown(row).values())
+    screen = console()
+    print_table(screen, table)
     for row in rows:
         if "error" in row:
-            say(console(), f"{row['name']}: {row['error']}")
-    say(console(), "More of one: agentgym-rl envs NAME")
+            say(screen, f"{row['name']}: {row['error']}")
+    say(screen, "More of one: agentgym-rl envs NAME")
 
 
 def _print_facts(facts: Mapping[str, Any]) -> None:
@@ -112,10 +115,7 @@ def _print_facts(facts: Mapping[str, Any]) -> None:
     table = Table.grid(padding=(0, 2), pad_edge=True)
     shown = {
         "splits": ", ".join(f"{split} {size:,}" for split, size in facts["splits"].items()),
-        "turn limit": str(facts["max_turns"]),
-        "oracle": "yes" if facts["oracle"] else "no",
-        "official tasks": facts["official_tasks"] or "none",
-        "extra": facts["extra"] or "none",
+        **_shown(facts),
         "styles": ", ".join(facts["styles"]),
         "data": facts["licence"],
     }
@@ -124,5 +124,6 @@ def _print_facts(facts: Mapping[str, Any]) -> None:
     for option, about in facts["options"].items():
         default = "" if about["default"] is None else f", by default {about['default']}"
         table.add_row(f"option {option}", escape(f"{about['meaning'].rstrip('.')} ({about['type']}{default})".strip()))
-    say(console(), f"{facts['name']}: {facts['about']}\n")
-    print_table(console(), table)
+    screen = console()
+    say(screen, f"{facts['name']}: {facts['about']}\n")
+    print_table(screen, table)

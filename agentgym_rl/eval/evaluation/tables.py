@@ -18,7 +18,7 @@ def comparison_tables(comparison: Comparison, first: str, second: str) -> list[T
     first, second = escape(first), escape(second)
     table = Table(title=f"Success in %: {second} against {first}; {comparison.test}", title_justify="left")
     for name in ("environment", "n", first, second, "difference", "fail to pass", "pass to fail", "p"):
-        table.add_column(name, justify="left" if name == "environment" else "right", overflow="fold")
+        table.add_column(name, justify="left" if name == "environment" else "right")
     for difference in comparison.differences:
         table.add_row(
             difference.env, str(difference.difference.n),
@@ -38,7 +38,7 @@ def _figures(result: Result) -> Table:
     )
     table = Table(title=title, title_justify="left")
     for name in ("environment", "tasks", "episodes", "success %", "reward", "turns", "errors %"):
-        table.add_column(name, justify="left" if name == "environment" else "right", overflow="fold")
+        table.add_column(name, justify="left" if name == "environment" else "right")
     envs, levels = result.envs(), result.difficulties()
     for env, scores in envs.items():
         table.add_row(*_cells(env, scores, _n(scores)), style="bold")
@@ -89,7 +89,7 @@ def _passes(result: Result) -> Table:
     passes = result.passes()
     columns = list(dict.fromkeys((name, k) for by_name in passes.values() for name, ks in by_name.items() for k in ks))
     for name, k in columns:
-        table.add_column(name.replace("k", str(k)), justify="right", overflow="fold")
+        table.add_column(name.replace("k", str(k)), justify="right")
     tasks = {env: len(outcomes) for env, outcomes in result.by_env.items()}
     for env, by_name in passes.items():
         table.add_row(env, *(_over(by_name[name].get(k), tasks[env]) for name, k in columns))
