@@ -145,6 +145,18 @@ def test_recipe_groups_are_listed():
     assert {group: listed[group] for group in groups} == {group: set(options(group)) for group in groups}
 
 
+@pytest.mark.parametrize(
+    ("group", "page"),
+    [("algorithm", "README.md"), ("curriculum", "docs/curriculum.md"), ("mixture", "docs/mixture.md")],
+)
+def test_a_table_explains_each_choice_of_a_group(group, page):
+    pytest.importorskip("hydra")
+    from agentgym_rl.engine.recipe.compose import options
+
+    first_cells = re.findall(r"^\| (.+?) \|", (ROOT / page).read_text(), re.MULTILINE)
+    assert set(options(group)) <= {word for cell in first_cells for word in re.findall(r"`([\w.-]+)`", cell)}
+
+
 def test_keys_of_tables_exist():
     """Keys in backticks that begin with a section of a run's configuration."""
     pytest.importorskip("omegaconf")

@@ -1,23 +1,17 @@
 r"""Implicit step rewards (iStar, first published as OPRL, arXiv 2509.19199): a second model says what a step is worth.
 
-The reward model :math:`\pi_\phi` learns preferences (DPO) between a success and a failure of a task. Its reference is
-the policy as the update begins,
+The reward model :math:`\pi_\phi` learns preferences (DPO) between a success and a failure of a task,
 
-.. math:: L = -\log \sigma(Q^+ - Q^-), \qquad Q = \sum_t r_t, \qquad
-          r_t = \beta \log \frac{\pi_\phi(a_t | s_t)}{\pi_{old}(a_t | s_t)}
+.. math:: L = -\log \sigma(Q^+ - Q^-), \quad Q = \sum_t r_t, \quad r_t = \beta \log \frac{\pi_\phi(a_t)}{\pi_{old}(a_t)}
 
-:math:`r_t`, over the tokens of turn :math:`t`, is the reward of its step. The advantage of a turn is that of its
-episode, which is RLOO's, plus that of its step,
-
-.. math:: A_t = A^E + \alpha A^S_t, \qquad A^S_t = r_t - \mathrm{mean}(r \text{ of all other steps of the task})
-
-:math:`\alpha` is ``algorithm.step_weight``.
+where :math:`\pi_{old}` is the policy as the update begins, and :math:`a_t` turn :math:`t`. Its advantage is RLOO's of
+its episode plus ``algorithm.step_weight`` times :math:`r_t - \mathrm{mean}(r \text{ of all other steps of the task})`.
 
 Departures from the authors' release (Tongyi-Character at dfee104): as read, it takes the loss of detached numbers, so
 that no gradient reaches the reward model; here it learns. The release has the mean over the first step of each episode
 for a baseline, with RLOO's factor n/(n-1) (``baseline=first``), the mean over steps for :math:`Q`, all pairs of a task
-(``prm.pairs_per_task``), and rewards divided by the largest of the batch (``scale_by_batch=true``). Here a turn's
-log-ratio counts at most 5 nats, and an episode is one sequence, in place of one a turn.
+(``prm.pairs_per_task``), rewards over the largest of the batch (``scale_by_batch=true``), and a sequence for each turn.
+Here an episode is one, and a turn's log-ratio counts at most 5 nats.
 """
 
 from __future__ import annotations
