@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 from rich.console import Console
 from rich.markup import escape
@@ -23,8 +24,19 @@ class _Count(MofNCompleteColumn):
         return Text() if task.total is None else super().render(task)
 
 
+@dataclass
+class _Work:
+    """What is under way, since when, and for how many seconds it had been when a line last told it."""
+
+    text: str
+    since: float
+    told_s: float = 0.0
+
+
 class Progress:
-    """A live bar on a terminal; elsewhere a line of it when nothing was said for a while."""
+    """A live bar on a terminal; elsewhere a line of what is under way after :data:`LINE_S` seconds of silence, and
+    again each time that it has taken twice as long.
+    """
 
     def __init__(self, console: Console) -> None:
         self.console = console
@@ -33,12 +45,20 @@ class Progress:
         self._progress = RichProgress(*columns, console=console, transient=True, disable=not console.is_terminal)
         self._task = self._progress.add_task("", total=None, visible=False)
         self._subject = ""
+        self._work: _Work | None = None
+        self._ended = threading.Event()
+        self._teller = threading.Thread(target=self._tell, name="progress", daemon=True)
 
     def __enter__(self) -> Progress:
         self._progress.start()
+        if not self.console.is_terminal:
+            self._teller.start()
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._ended.set()
+        if self._teller.is_alive():
+            self._teller.join()
         self._progress.stop()
 
     def say(self, text: str) -> None:
@@ -50,10 +70,9 @@ class Progress:
 
     def bar(self, subject: str, done: int, total: int) -> None:
         """How far ``subject`` is."""
-        if not self.console.is_terminal:
-            if time.monotonic() - self._said >= LINE_S:
-                self.say(f"{subject}: {done} of {total}")
-            return
+        text = f"{subject}: {done} of {total}"
+        if self._work is None or text != self._work.text:
+            self._work = _Work(text, time.monotonic())
         if subject != self._subject:
             self._subject = subject
             self._progress.reset(self._task)
@@ -61,21 +80,23 @@ class Progress:
 
     @contextmanager
     def waiting(self, what: str) -> Iterator[None]:
-        """Inside, for how many seconds something is under way: beside a moving bar, or in a line now and then."""
-        begun, ended = time.monotonic(), threading.Event()
-
-        def tell() -> None:
-            while not ended.wait(LINE_S):
-                self.say(f"{what}: {time.monotonic() - begun:.0f} s")
-
+        """Inside, for how many seconds something is under way that has no parts to count."""
+        self._work = _Work(what, time.monotonic())
         task = self._progress.add_task(what, total=None)
-        teller = threading.Thread(target=tell, name="waiting", daemon=True)
-        if not self.console.is_terminal:
-            teller.start()
         try:
             yield
         finally:
-            ended.set()
-            if teller.is_alive():
-                teller.join()
+            self._work = None
             self._progress.remove_task(task)
+
+    def _tell(self) -> None:
+        while not self._ended.wait(1.0):
+            self.look()
+
+    def look(self) -> None:
+        """Say what is under way, where that is due."""
+        work, now = self._work, time.monotonic()
+        if work is None or now - self._said < LINE_S or (seconds := now - work.since) < 2 * work.told_s:
+            return
+        work.told_s = seconds
+        self.say(work.text + (f" for {seconds:.0f} s" if seconds >= LINE_S else ""))
