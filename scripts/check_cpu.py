@@ -1,6 +1,7 @@
 """Does the installation work on this machine's CPU? Prints what is installed."""
 
 import sys
+from ctypes.util import find_library
 from importlib.metadata import distributions, entry_points, version
 
 import torch
@@ -22,3 +23,5 @@ assert not unwanted, f"{', '.join(sorted(unwanted))} must not be installed besid
 versions = ", ".join(f"{name} {version(name)}" for name in SHOWN)
 print(f"      python {sys.version.split()[0]}, {versions}, vllm {vllm.__version__}; platform {device}")
 print(f"      environments {environments}")
+if find_library("tcmalloc_minimal") is None:
+    print("      updates take less time with tcmalloc: apt install libtcmalloc-minimal4 (docs/engine.md)")
