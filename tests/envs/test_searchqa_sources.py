@@ -209,7 +209,7 @@ def test_the_command_that_builds_an_index(
     assert run("wiki.jsonl") == (
         None,
         f"1000 passages indexed in {tmp_path / 'index'}\n",
-        "reading wiki.jsonl, MB: 0 of 0, 0 s\n",
+        "  0:00 reading wiki.jsonl, MB: 0 of 0 for 0 s\n",
     )
     status, out, err = run("none.jsonl")
     assert (status, out) == (2, "") and "error: no corpus at" in err
