@@ -63,5 +63,5 @@ def command(
     kept = keep(kept, per_task=per_task)
     if not kept:
         raise ValueError(f"{source}: none of {len(records)} trajectories is kept")
-    FORMATS[to](out, kept)
-    typer.echo(f"{out}: {len(kept)} of {len(records)} trajectories, as {to}")
+    written = FORMATS[to](out, kept)
+    typer.echo(f"{out}: {written} of {len(records)} trajectories, as {to}")

@@ -47,10 +47,11 @@ def command(
         raise ValueError("--html writes a folder that needs no server; leave --port and --no-browser out")
     if html is None and not pictures:
         raise ValueError("--no-pictures is of an exported folder; add --html FOLDER")
-    if runs := _several(places):
+    runs = _several(places)
+    if isinstance(runs, list):
         _view_runs(runs, port, html, pictures, browser)
         return
-    store = EpisodeStore(places[0])
+    store = EpisodeStore(runs)
     if html is not None:
         _export(store, html, pictures)
         return
@@ -58,8 +59,8 @@ def command(
     serve(store, port, browser, f"{len(store.table):,} episodes")
 
 
-def _several(places: Sequence[str]) -> list[Path]:
-    """The runs that places mean; empty where they are one place with episodes of its own.
+def _several(places: Sequence[str]) -> list[Path] | Path:
+    """The runs that places mean, or the one place with episodes of its own.
 
     Raises:
         FileNotFoundError: one of several places does not exist, or there is no run in them.
@@ -70,7 +71,7 @@ def _several(places: Sequence[str]) -> list[Path]:
     runs = list({path.resolve(): path for _, inside in places_found for path in inside}.values())
     folders = [folder for roots, _ in places_found for folder in roots]
     if len(folders) == 1 and (runs == folders or not runs):
-        return []
+        return folders[0]
     if not runs:
         raise FileNotFoundError(f"{', '.join(places)}: there is no run; several places are shown if they are runs")
     return runs

@@ -132,12 +132,13 @@ def keep(records: Iterable[Record], *, successes: bool = False, per_task: int | 
     ]
 
 
-def agenttraj_file(path: Path, records: Sequence[Record]) -> None:
+def agenttraj_file(path: Path, records: Sequence[Record]) -> int:
     """AgentTraj JSON."""
     agenttraj.write(path, [record.trajectory for record in records])
+    return len(records)
 
 
-def inference_file(path: Path, records: Sequence[Record]) -> None:
+def inference_file(path: Path, records: Sequence[Record]) -> int:
     """AgentGym's inference output: JSON lines with ``conversations``, ``item_id``, ``reward`` and ``success``.
 
     ``reward`` has AgentGym's scale (SciWorld's goes to 100), for its filters; ``success`` is the record's.
@@ -149,9 +150,10 @@ def inference_file(path: Path, records: Sequence[Record]) -> None:
         if record.reward is None:
             raise ValueError(f"{record.trajectory.item_id} has no reward; inference output needs one")
     write_jsonl(path, ({**agenttraj.encode(record.trajectory), **_outcome(record)} for record in records))
+    return len(records)
 
 
-def verl_file(path: Path, records: Sequence[Record]) -> None:
+def verl_file(path: Path, records: Sequence[Record]) -> int:
     """Parquet for verl's ``MultiTurnSFTDataset`` (column ``messages``), which trains on every response.
 
     To keep an acknowledgement out of the loss, it is left out, and instruction and first observation become one user
@@ -160,10 +162,10 @@ def verl_file(path: Path, records: Sequence[Record]) -> None:
     Raises:
         ValueError: another response is not trained on, which the format cannot express.
     """
-    _parquet(path, [{"messages": _all_trained(record.trajectory), **_facts(record)} for record in records])
+    return _parquet(path, [{"messages": _all_trained(record.trajectory), **_facts(record)} for record in records])
 
 
-def trl_file(path: Path, records: Sequence[Record]) -> None:
+def trl_file(path: Path, records: Sequence[Record]) -> int:
     """Parquet for TRL's ``SFTTrainer``: ``prompt`` is everything before the first response that is
     trained on, ``completion`` the rest; ``assistant_only_loss=True`` keeps the observations out of the loss.
 
@@ -176,10 +178,10 @@ def trl_file(path: Path, records: Sequence[Record]) -> None:
     for record in records:
         messages, start = list(record.trajectory.messages), _trained_from(record.trajectory)
         table.append({"prompt": messages[:start], "completion": messages[start:], **_facts(record)})
-    _parquet(path, table)
+    return _parquet(path, table)
 
 
-def preference_file(path: Path, records: Sequence[Record]) -> None:
+def preference_file(path: Path, records: Sequence[Record]) -> int:
     """AgentGym's DPO JSON: ``id``, ``prompt``, ``chosen``, ``rejected``; one pair a task, best against worst reward.
 
     ``item_id`` is added, for AgentGym's ``id`` does not say of which environment. Tasks whose rewards are all equal, or
@@ -206,18 +208,20 @@ def preference_file(path: Path, records: Sequence[Record]) -> None:
     if not pairs:
         raise ValueError("no task has both a better and a worse episode")
     write_text(path, json.dumps(pairs, ensure_ascii=False, indent=2) + "\n")
+    return 2 * len(pairs)
 
 
 ENDS = {"agenttraj": ".json", "inference": ".jsonl", "verl": ".parquet", "trl": ".parquet", "preference": ".json"}
 """How the names of the formats' files end."""
 
-FORMATS: Mapping[str, Callable[[Path, Sequence[Record]], None]] = {
+FORMATS: Mapping[str, Callable[[Path, Sequence[Record]], int]] = {
     "agenttraj": agenttraj_file,
     "inference": inference_file,
     "verl": verl_file,
     "trl": trl_file,
     "preference": preference_file,
 }
+"""Each writes a file, and returns how many trajectories are in it."""
 
 
 def _reward(record: Record) -> float:
@@ -263,6 +267,7 @@ def _outcome(record: Record) -> dict[str, Any]:
     return {"reward": record.reward * dialect(task[0] if task else "").full, "success": int(success)}
 
 
-def _parquet(path: Path, table: list[dict[str, Any]]) -> None:
+def _parquet(path: Path, table: list[dict[str, Any]]) -> int:
     pyarrow, _ = arrow(path)
     write_parquet(path, pyarrow.Table.from_pylist(table))
+    return len(table)

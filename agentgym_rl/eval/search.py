@@ -24,10 +24,12 @@ from agentgym_rl.eval.viewer.parts import spans
 
 FIELDS = ("observation", "response", "thought")
 """What can be searched. The first observation counts, instructions do not; a response contains its thought."""
-VERSION = 1
+VERSION = 2
 """Of the index; another one is built anew."""
 AROUND = 40
 """Characters of an excerpt before and after what was found."""
+BETWEEN = "\nbetweenturns0\n"
+"""A word between the texts of two turns, so that none is found across them."""
 _WORD = re.compile(r"[^\W_]+")
 
 
@@ -157,7 +159,7 @@ def texts(episode: Episode) -> tuple[str, str, str]:
     by_field: dict[str, list[str]] = {field: [] for field in FIELDS}
     for _, field, text in _said(episode):
         by_field[field].append(text)
-    observed, answered, thought = ("\n".join(by_field[field]) for field in FIELDS)
+    observed, answered, thought = (BETWEEN.join(by_field[field]) for field in FIELDS)
     return encodable(observed), encodable(answered), encodable(thought)
 
 

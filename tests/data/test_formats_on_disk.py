@@ -242,7 +242,7 @@ def test_trl_gets_prompt_and_completion(tmp_path):
 def test_pairs_are_best_against_worst(tmp_path):
     made = [("a", 1.0, "textcraft_1"), ("b", 0.0, "textcraft_1"), ("c", 0.5, "textcraft_1"), ("d", 1.0, "textcraft_2")]
     records = [Record(agenttraj.decode(conversation(text, item_id=task)), reward) for text, reward, task in made]
-    FORMATS["preference"](tmp_path / "a.json", records)
+    assert FORMATS["preference"](tmp_path / "a.json", records) == 2
     (pair,) = json.loads((tmp_path / "a.json").read_text())
     assert (pair["id"], len(pair["prompt"])) == (1, 3)
     assert (pair["chosen"][0]["value"], pair["rejected"][0]["value"]) == ("a", "b")

@@ -95,6 +95,16 @@ def test_differences_are_paired_within_a_run(tmp_path):
     assert "+20.0 [-5, +45] p 0.22" in text(comparison)
 
 
+def test_seeds_without_a_control_leave_the_difference_to_the_others(tmp_path):
+    whole = runs(tmp_path / "whole", "grpo", (0.1, 0.3, 0.2), (0.2, 0.3, 0.25))
+    alone = read(write_run(tmp_path / "alone", seed=2, stages={"bc": 0.3, "grpo": 0.6}))
+    comparison = compare([*whole, alone])
+    over = {(difference.arm, difference.baseline): difference.cells[0] for difference in comparison.differences}
+    assert over["grpo", "control"].by_seed == {0: pytest.approx(0.1), 1: pytest.approx(0.05)}
+    (row,) = (line for line in text(comparison).splitlines() if "│ grpo " in line and "│ control " in line)
+    assert "2 of 3 seeds" in row
+
+
 def test_another_arm_as_baseline_is_paired_by_seed(tmp_path):
     both = runs(tmp_path, "grpo", (0.1, 0.3), (0.1, 0.5)) + runs(tmp_path, "ppo", (0.1, 0.2), (0.1, 0.3), (0.1, 0.9))
     comparison = compare(both, baseline="ppo")

@@ -164,6 +164,7 @@ def test_view_shows_a_folder_of_runs_a_glob_or_several(runs, served):
         assert (list(stores), title) == (["run0"], "4 runs") and '<a href="run0/">demo-a</a>' in front()
     assert view(f"{runs}/demo-*")[0] == 0 and served.pop()[3] == "2 runs"
     assert view(runs / "demo-a")[0] == 0 and served.pop()[3] == "18 episodes"
+    assert view(f"{runs}/demo-a*")[0] == 0 and served.pop()[3] == "18 episodes"
     assert view(f"{runs}/demo-a/episodes")[0] == 0 and served.pop()[3] == "18 episodes"
     assert view(runs / "nothing")[0] == 2 and view(f"{runs}/x*")[0] == 2
 

@@ -166,7 +166,7 @@ def _arm_differences(
             pairs = [(start, [_within(arm, start, column, decoding) for column in columns])] if start else []
         else:
             pairs = [(baseline.label, [_between(arm, baseline, column, decoding) for column in columns])]
-        if arm.stage not in ("untrained", "bc", "control") and all("control" in run.stages for run in arm.runs):
+        if arm.stage not in ("untrained", "bc", "control") and any("control" in run.stages for run in arm.runs):
             pairs.append(("control", [_within(arm, "control", column, decoding) for column in columns]))
         for against, cells in pairs:
             if against != arm.label and (baseline or any(cells)):

@@ -214,10 +214,10 @@ def _configuration(comparison: Comparison) -> tuple[list[Arm], list[str]]:
 
 
 def _tokens(comparison: Comparison) -> dict[str, float]:
-    """Tokens of the training episodes of each arm all of whose runs know them; mean over runs."""
+    """Tokens of the training episodes of each arm all of whose ended runs know them; mean over these."""
     spent = {}
     for arm in online(comparison):
-        tokens = [max(run.tokens.values()) for run in arm.runs if run.tokens]
-        if len(tokens) == len(arm.runs):
+        tokens = [max(run.tokens.values()) for run in arm.ended if run.tokens]
+        if len(tokens) == len(arm.ended):
             spent[arm.label] = mean(tokens)
     return spent

@@ -76,7 +76,7 @@ def _differences(comparison: Comparison) -> Table:
     rows = [
         Row(
             (difference.arm, difference.baseline, *_runs(comparison, arms[difference.arm])),
-            tuple(map(difference_text, difference.cells)),
+            tuple(difference_text(cell, arms[difference.arm].seeds) for cell in difference.cells),
             frozenset(number for number, cell in enumerate(difference.cells) if cell is not None and cell.clear),
         )
         for difference in comparison.differences
@@ -134,23 +134,23 @@ def cell_text(cell: Estimate | None, seeds: Sequence[int]) -> str:
     if cell.interval is not None:
         low, high = cell.interval
         shown += f" [{100 * low:.0f}, {100 * high:.0f}]"
+    return shown + ("†" if cell.over == "tasks" else "") + _of_seeds(cell, seeds)
+
+
+def _of_seeds(cell: Estimate, seeds: Sequence[int]) -> str:
     measured = len(cell.by_seed)
-    return (
-        shown
-        + ("†" if cell.over == "tasks" else "")
-        + (f" {measured} of {len(seeds)} seeds" if measured < len(seeds) else "")
-    )
+    return f" {measured} of {len(seeds)} seeds" if measured < len(seeds) else ""
 
 
-def difference_text(cell: Estimate | None) -> str:
-    """``+12.3 [+4, +20] p 0.25``."""
+def difference_text(cell: Estimate | None, seeds: Sequence[int]) -> str:
+    """``+12.3 [+4, +20] p 0.25``; it says so when not all of an arm's seeds have a value."""
     if cell is None:
         return "-"
     shown = points(cell.mean, 1)
     if cell.interval is not None:
         low, high = cell.interval
         shown += f" [{points(low, 0)}, {points(high, 0)}]"
-    return shown + (f" p {cell.p:.2g}" if cell.p is not None else "")
+    return shown + (f" p {cell.p:.2g}" if cell.p is not None else "") + _of_seeds(cell, seeds)
 
 
 def rate_text(rate: float | None) -> str:
