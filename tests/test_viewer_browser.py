@@ -134,6 +134,26 @@ def test_a_part_of_the_endings_filters_the_list_when_pressed(page):
 
 
 @served
+def test_a_point_lists_the_episodes_of_its_line_when_pressed(page):
+    training, panels = page.locator(".overview .half:nth-child(1)"), page.locator(".overview .half:nth-child(2)")
+    training.locator(".mark[data-says^='counter, step 10']").click()
+    expect(page.locator("#count")).to_have_text("5 of 18 episodes of counter")
+    point = panels.locator(".mark[data-says*='textcraft: unseen']")
+    point.click()
+    expect(page.locator("#count")).to_contain_text("1 of 18 episodes of test")
+    assert panels.locator(".mark").count() == 3, "the charts stay"
+    expect(page.locator(".row .name")).to_have_text("craft beetroot soup")
+    page.reload()
+    expect(page.locator(".row .name")).to_have_text("craft beetroot soup")
+    page.select_option("#f-env", "babyai")
+    expect(page.locator("#count")).to_contain_text("1 of 18 episodes of test")
+    expect(page.locator(".row .name")).not_to_have_text("craft beetroot soup")
+    page.select_option("#f-env", "")
+    page.click("#clear")
+    expect(page.locator("#count")).to_have_text("18 episodes")
+
+
+@served
 def test_orders(page):
     page.select_option("#f-env", "counter")
     page.select_option("#f-order", "failures")

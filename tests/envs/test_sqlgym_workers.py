@@ -4,6 +4,7 @@ import asyncio
 import marshal
 import os
 import resource
+import signal
 import subprocess
 import sys
 import time
@@ -15,13 +16,13 @@ import pytest
 from sweep import thinned
 
 from agentgym_rl.envs import Task
-from agentgym_rl.envs.core import EnvFault, EnvTimeout, EnvUnavailable
+from agentgym_rl.envs.core import EnvError, EnvFault, EnvTimeout, EnvUnavailable
 from agentgym_rl.envs.sqlgym import SQLGym, sandbox, workers
 from agentgym_rl.envs.sqlgym.database import database
 from agentgym_rl.envs.sqlgym.question import Question
 from agentgym_rl.envs.sqlgym.sandbox import Limits, Refused, Row
 from agentgym_rl.envs.sqlgym.tasks import LIMITS, BuiltIn
-from agentgym_rl.envs.sqlgym.workers import Killed, Workers
+from agentgym_rl.envs.sqlgym.workers import Worker, Workers
 
 IMAGE = database(0, 0).image
 LONG = "SELECT printf('%.*c', 2000000000, 'a'), printf('%.*c', 1999999999, 'b'), printf('%.*c', 1999999998, 'c')"
@@ -54,7 +55,10 @@ def pool() -> Iterator[Workers]:
         (f"SELECT 1 {'+ 1' * 100_000}", LIMITS, "."),
     ], 3),
 )  # fmt: skip
-def test_a_query_ends_within_its_limits(pool: Workers, query: str, limits: Limits, fault: str) -> None:
+def test_a_query_ends_within_its_limits(
+    pool: Workers, query: str, limits: Limits, fault: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(workers, "PATIENCE", 60)
     with pytest.raises(Refused, match=fault):
         run(pool, IMAGE, limits, query)
     assert run(pool, IMAGE, LIMITS, "SELECT COUNT(*) > 0 FROM author") == [(1,)]
@@ -63,7 +67,7 @@ def test_a_query_ends_within_its_limits(pool: Workers, query: str, limits: Limit
 def test_a_worker_that_does_not_answer_is_killed(pool: Workers, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(workers, "PATIENCE", 0.0001)
     started = time.monotonic()
-    with pytest.raises(Killed, match="takes too long"):
+    with pytest.raises(EnvTimeout, match="gave no answer"):
         run(pool, IMAGE, replace(LIMITS, seconds=1000), LONG)
     assert time.monotonic() - started < 30
     monkeypatch.undo()
@@ -110,6 +114,29 @@ def test_a_worker_that_fails_by_itself_is_not_the_agents_doing(pool: Workers, mo
     assert run(pool, IMAGE, LIMITS, "SELECT 1") == [(1,)]
 
 
+@pytest.mark.parametrize(("number", "fault"), [(signal.SIGKILL, EnvUnavailable), (signal.SIGSTOP, EnvTimeout)])
+def test_an_answer_whose_process_is_killed_or_suspended_is_not_scored(
+    number: signal.Signals, fault: type[EnvError], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pool = Workers(1)
+    monkeypatch.setattr("agentgym_rl.envs.sqlgym.POOL", pool)
+    monkeypatch.setattr(workers, "PATIENCE", 0.1)
+
+    async def episode() -> None:
+        env, task = SQLGym(), Task("sqlgym", 20_006)
+        await env.reset(task)
+        with pool.lease() as worker:
+            os.kill(worker._process.pid, number)
+            monkeypatch.setattr(Worker, "ended", False)  # as if it happened after the lease
+        with pytest.raises(fault):
+            await env.step(env.oracle(task)[0])
+        monkeypatch.undo()
+        await env.reset(task)
+        assert (await env.step(env.oracle(task)[0])).reward == 1.0
+
+    asyncio.run(episode())
+
+
 @pytest.mark.slow
 def test_a_query_that_is_out_of_processor_time_is_an_observation(monkeypatch: pytest.MonkeyPatch) -> None:
     async def episode() -> None:
@@ -127,7 +154,7 @@ def test_a_query_that_is_out_of_processor_time_is_an_observation(monkeypatch: py
 
 
 @pytest.mark.slow
-def test_a_gold_query_that_is_killed_is_not_the_agents_doing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_gold_query_that_is_out_of_processor_time_is_not_the_agents_doing(monkeypatch: pytest.MonkeyPatch) -> None:
     async def episode() -> None:
         env = SQLGym()
         await env.reset(Task("sqlgym", 20_006))
@@ -135,7 +162,8 @@ def test_a_gold_query_that_is_killed_is_not_the_agents_doing(monkeypatch: pytest
         with pytest.raises(EnvTimeout, match="the gold query of education was stopped"):
             await env.step("SELECT 1")
 
-    monkeypatch.setattr(workers, "PATIENCE", 0.1)
+    monkeypatch.setattr(workers, "PATIENCE", 60)
+    monkeypatch.setattr(BuiltIn, "limits", replace(LIMITS, seconds=1))
     asyncio.run(episode())
 
 
@@ -147,7 +175,8 @@ def test_close_stops_a_query_that_is_not_waited_for() -> None:
         await asyncio.sleep(0.2)
         assert not step.done()
         await env.close()
-        assert (await step).observation.text == "Error: the query ended the process of the database"
+        with pytest.raises(EnvUnavailable, match="was killed"):
+            await step
 
     asyncio.run(episode())
 

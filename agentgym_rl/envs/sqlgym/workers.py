@@ -12,14 +12,14 @@ from contextlib import contextmanager
 from multiprocessing import Pipe
 from queue import LifoQueue
 
-from agentgym_rl.envs.core import EnvFault, EnvUnavailable
+from agentgym_rl.envs.core import EnvFault, EnvTimeout, EnvUnavailable
 from agentgym_rl.envs.extras import check_posix
 from agentgym_rl.envs.sqlgym import sandbox
 from agentgym_rl.envs.sqlgym.sandbox import OUT_OF_MEMORY, Limits, Refused, Row, Source
 
 WORKERS = 4
 """Workers of a process; they start when they are needed."""
-PATIENCE = 5
+PATIENCE = 10
 """Seconds until a worker is killed, for each second of processor time that a query may take."""
 LONGEST_MESSAGE = 1 << 27
 """Bytes of a result."""
@@ -31,7 +31,7 @@ _OUT_OF_MEMORY = "the query needs too much memory"
 
 
 class Killed(Refused):
-    """The query ended its process."""
+    """The query took too much processor time or memory, and so ended its process."""
 
 
 class Worker:
@@ -62,7 +62,9 @@ class Worker:
 
         Raises:
             Refused: the query could not be carried out.
-            Killed: it took too much time or memory, or :meth:`stop` was called.
+            Killed: it took too much processor time or memory.
+            EnvTimeout: no answer in time, because the process did not get its processor time.
+            EnvUnavailable: the process was killed, also by :meth:`stop`.
             EnvFault: the process failed by itself.
         """
         try:
@@ -84,7 +86,7 @@ class Worker:
         try:
             self._connection.send_bytes(request)
             if not self._connection.poll(seconds):
-                raise Killed(_TOO_LONG)
+                raise EnvTimeout(f"the process of the database gave no answer within {seconds:g} s")
             return sandbox.answer(self._connection.recv_bytes(LONGEST_MESSAGE))
         except (EOFError, OSError) as error:
             self._connection.close()
@@ -93,11 +95,13 @@ class Worker:
 
 def _fault(status: int) -> Exception:
     """What ended a worker, by the exit status of its process."""
-    if status == FAILED:
-        return EnvFault("the process of the database failed; its standard error says why")
     if status == -signal.SIGXCPU:
         return Killed(_TOO_LONG)
-    return Killed(_OUT_OF_MEMORY if status == OUT_OF_MEMORY else "the query ended the process of the database")
+    if status == OUT_OF_MEMORY:
+        return Killed(_OUT_OF_MEMORY)
+    if status == FAILED:
+        return EnvFault("the process of the database failed; its standard error says why")
+    return EnvUnavailable(f"the process of the database was killed: it ended with status {status}")
 
 
 class Workers:

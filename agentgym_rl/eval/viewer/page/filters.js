@@ -5,8 +5,11 @@ const ORDERS = {
   file: "as stored", failures: "failures first", newest: "newest first", varied: "most varied tasks", step: "by step",
   reward: "by reward", turns: "by turns", tokens: "by tokens", item_id: "by task",
 };
-const wanted = { env: "", ending: "", result: "", panel: "", step: "", file: "", tag: "", task: "", said: "", order: "file", down: "", single: "" };
-const NARROWING = ["env", "ending", "result", "panel", "step", "file", "tag", "task", "said"];
+const wanted = {
+  env: "", ending: "", result: "", panel: "", step: "", file: "", line: "", decoding: "", tag: "", task: "", said: "",
+  order: "file", down: "", single: "",
+}; // line: the environment of a line that was pressed in a chart
+const NARROWING = ["env", "ending", "result", "panel", "step", "file", "line", "decoding", "tag", "task", "said"];
 let view = []; // a place for each row of the list: an episode, or the first of the samples of a task
 let samples = new Map(); // all episodes of a row, by its place
 let matching = 0; // episodes that match all filters
@@ -67,6 +70,7 @@ function choice(key, any, options, labels) {
 
 function change(key, value) {
   wanted[key] = value;
+  if (key === "env") wanted.line = "";
   showFilters();
   select();
   remember();
@@ -79,7 +83,7 @@ function searchThenSelect() {
 
 // Narrow the list to what was pressed in a chart; pressed again, show everything.
 function narrow(filters) {
-  const none = { result: "", ending: "", step: "", panel: "", file: "" }, set = { ...none, ...filters };
+  const none = { result: "", ending: "", step: "", panel: "", file: "", line: "", decoding: "" }, set = { ...none, ...filters };
   const same = Object.entries(set).every(([key, value]) => wanted[key] === value);
   Object.assign(wanted, same ? none : set);
   if (innerWidth <= NARROW && !same) location.hash = "#/list" + query();
@@ -143,12 +147,15 @@ function select() {
     if (columns.step[at] < first || columns.step[at] > last) continue;
     if (wanted.result && result(at) !== wanted.result) continue;
     if (wanted.panel && panelOf(at) !== wanted.panel) continue;
+    if (wanted.line && named("env", at) !== wanted.line) continue;
+    if (wanted.decoding && named("decoding", at) !== wanted.decoding) continue;
     found.push(at);
   }
   sort(found);
   matching = found.length;
   gather(found);
-  const rows = (file === null ? "" : ` of ${store.stages[file]}`) + (view.length < matching ? `, ${number(view.length)} groups` : "");
+  const source = [file === null ? "" : store.stages[file], wanted.line, wanted.decoding].filter(Boolean).join(", ");
+  const rows = (source && ` of ${source}`) + (view.length < matching ? `, ${number(view.length)} groups` : "");
   by("count").replaceChildren(visible(
     (matching === store.count ? `${number(store.count)} episodes` : `${number(matching)} of ${number(store.count)} episodes`) + rows));
   showList();

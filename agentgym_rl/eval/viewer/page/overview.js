@@ -128,7 +128,7 @@ function trainingChart(places) {
   const from = lines.reduce((least, line) => Math.min(least, ...line.x.steps), Infinity);
   const data = {
     name: `Training: ${metric}, a line for each environment`, axes: { steps: "training step" }, lines, top, y_label, from,
-    press: (line, place) => narrow({ panel: "training", step: line.points[place].label }),
+    press: (line, place) => narrow({ panel: "training", step: line.points[place].label, line: line.label }),
   };
   return {
     draw: (size) => (lines.length ? chart({ ...data, ...size }, "steps") : null),
@@ -167,7 +167,10 @@ function panelChart(places) {
   const data = {
     name: `Evaluations: ${metric}, points for each panel`, axes: { steps: "" }, lines, top, y_label,
     names: stages.map((stage) => stage.label),
-    press: (line, place) => narrow({ panel: named("panel", places.find((at) => title(at) === line.label)), file: fileOf(line.points[place].stage) }),
+    press: (line, place) => {
+      const [panel, env, decoding] = ["panel", "env", "decoding"].map((column) => named(column, places.find((at) => title(at) === line.label)));
+      narrow({ panel, line: env, decoding: (greedy && decoding) || "", file: fileOf(line.points[place].stage) });
+    },
   };
   return {
     draw: (size) => (lines.length ? chart({ ...data, ...size }, "steps") : null),
