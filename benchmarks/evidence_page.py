@@ -17,10 +17,10 @@ from staleness import remarks, why
 from studies import DOCS, STUDIES, Ordering, Side, Study
 
 from agentgym_rl.eval import png
-from agentgym_rl.eval.by_seed import Panel, Panels, difference, shared, value
+from agentgym_rl.eval.by_seed import Panel, Panels, difference, of_tasks, value
 from agentgym_rl.eval.comparison.equal import equal
 from agentgym_rl.eval.comparison.learning import Curve
-from agentgym_rl.eval.crossed import crossed, crossed_p, holm
+from agentgym_rl.eval.crossed import SEEDS_ALONE, TaskVariance, crossed, crossed_p, holm
 from agentgym_rl.eval.html.chart import Chart, Line
 from agentgym_rl.eval.html.palette import ARMS
 
@@ -65,18 +65,24 @@ def differences(study: Study, rows: Rows, ordering: Ordering, columns: Sequence[
 
 def cell(seeds: BySeed, signed: bool = False) -> str:
     """Mean and half of the 95% interval over seeds and tasks, which is symmetric; in percent."""
-    by_seed = [100 * value(panels) for panels in seeds.values()]
-    return with_interval(by_seed, 100**2 * shared(list(seeds.values())) if len(seeds) > 1 else 0.0, signed)
+    by_seed = [value(panels) for panels in seeds.values()]
+    return with_interval(by_seed, of_tasks(list(seeds.values())) if len(seeds) > 1 else SEEDS_ALONE, signed, 100.0)
 
 
-def with_interval(by_seed: Sequence[float], shared: float = 0.0, signed: bool = False) -> str:
-    """Mean and half of the 95% interval over seeds, and tasks where their variance is given; empty without seeds."""
+def with_interval(
+    by_seed: Sequence[float], tasks: TaskVariance = SEEDS_ALONE, signed: bool = False, times: float = 1.0
+) -> str:
+    """Mean and half of the 95% interval over seeds, and tasks where their variance is given; empty without seeds.
+
+    Args:
+        times: factor of what is shown.
+    """
     if not by_seed:
         return ""
-    text = f"{round(mean(by_seed), 1) + 0.0:{'+' if signed else ''}.1f}"
+    text = f"{round(times * mean(by_seed), 1) + 0.0:{'+' if signed else ''}.1f}"
     if len(by_seed) > 1:
-        low, high = crossed(by_seed, shared)
-        text += f" ±{(high - low) / 2:.1f}"
+        low, high = crossed(by_seed, tasks)
+        text += f" ±{times * (high - low) / 2:.1f}"
     return text
 
 
@@ -124,7 +130,7 @@ def verdicts(study: Study, by_study: Mapping[str, Rows]) -> dict[tuple[str, str]
         rows, columns = DESIGNS[name].own(by_study[name]), claim.columns(STUDIES[name])
         compared.append(differences(STUDIES[name], rows, claim.ordering, columns))
     known = [
-        crossed_p([*map(value, seeds.values())], shared([*seeds.values()]))
+        crossed_p([*map(value, seeds.values())], of_tasks([*seeds.values()]))
         if len(seeds) == len(DESIGNS[name].seeds)
         else None
         for (name, _), seeds in zip(claims, compared, strict=True)

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from scipy.stats import norm
 from studies import STUDIES, Study
 
-from agentgym_rl.eval.by_seed import Panel, difference, shared, value
+from agentgym_rl.eval.by_seed import Panel, difference, of_tasks, value
 from agentgym_rl.eval.crossed import crossed_p
 
 DRAWS = 400
@@ -67,7 +67,7 @@ def power(study: Study, design: Design, claim: Claim, rows: Rows, seeds: int, dr
             for by_seed in zip(*tables, strict=True)
         ]
         by_seed = [value(panels) for panels in simulated]
-        shown += fmean(by_seed) > 0 and crossed_p(by_seed, shared(simulated)) < level
+        shown += fmean(by_seed) > 0 and crossed_p(by_seed, of_tasks(simulated)) < level
     return shown / draws
 
 

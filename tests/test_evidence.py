@@ -82,8 +82,8 @@ def test_cells_have_the_interval_over_seeds_and_tasks():
 
     # seeds alike, 100 tasks of which it is not known which succeed: 1.96 * sqrt(0.25 / 100)
     assert pages.cell(found(0.5, 0.5)) == "50.0 ±9.8"
-    # all tasks alike, which says so
-    assert pages.cell(found(0.5, 0.5, by_task=[0.5] * 100)) == "50.0 ±0.0"
+    # all tasks alike: 3.84 / (100 + 3.84), as Wilson has it
+    assert pages.cell(found(0.5, 0.5, by_task=[0.5] * 100)) == "50.0 ±3.7"
     assert pages.cell(found(0.1), signed=True) == "+10.0" and pages.cell({}) == ""
 
 
@@ -343,7 +343,7 @@ def test_measures_of_a_run_stand_beside_success(tmp_path):
     assert arms[0] == "| arm | seeds | near | far | average | turns an episode | dead groups, % | episodes | minutes |"
     assert "| 32.5 ±6.4 | 75.0 ±0.0 | 960 | 1.0 |" in arms[3] and "|  |  | 960 | 1.0 |" in arms[2]
     claims = list(pages.orderings_table(study, rows, "curation", {}))
-    assert "| DART > GRPO | +0.0 ±0.0 | +0.0 ±0.0 | +0.0 ±0.0 | 0 of 2 | -4.0 ±0.0 | -55.0 ±0.0 |" in claims[2]
+    assert "| DART > GRPO | +0.0 ±27.8 | +0.0 ±27.8 | +0.0 ±19.6 | 0 of 2 | -4.0 ±0.0 | -55.0 ±0.0 |" in claims[2]
     assert "| 0 of 2 |  |  |" in claims[3]
     alone = [row for row in rows if row["arm"] != "dart"]
     assert "dead groups" not in next(pages.orderings_table(study, alone, "curation", {})), "no claim differs in it"

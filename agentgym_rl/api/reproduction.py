@@ -18,7 +18,7 @@ from agentgym_rl.api.training import run_command
 from agentgym_rl.data.files import write_text
 from agentgym_rl.envs.extras import needs
 from agentgym_rl.envs.tables import json_object
-from agentgym_rl.eval.by_seed import Panel, shared
+from agentgym_rl.eval.by_seed import Panel, of_tasks
 from agentgym_rl.eval.crossed import crossed
 from agentgym_rl.eval.evaluation import result as results
 from agentgym_rl.eval.evaluation.rules import flat
@@ -259,7 +259,7 @@ def _line(env: str, weights: str, measure: str, published: float, evaluated: Map
         panels = [
             (Panel.of(score.value, score.n, _by_task(evaluated[seed], env, measure)),) for seed, score in scores.items()
         ]
-        interval, over = crossed([score.value for score in scores.values()], shared(panels)), "seeds and tasks"
+        interval, over = crossed([score.value for score in scores.values()], of_tasks(panels)), "seeds and tasks"
     else:
         interval, over = next(iter(scores.values())).ci95, "tasks"
     low, high = (100 * min(1.0, max(0.0, bound)) for bound in interval)

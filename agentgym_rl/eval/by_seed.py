@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from math import fsum
 from statistics import fmean
 
-from agentgym_rl.eval.crossed import most_shared, shared_variance
+from agentgym_rl.eval.crossed import TaskVariance, most_shared, task_variance
 
 Tasks = tuple[float | None, ...]
 """A value for each task of a panel, always in the same order; None where no episode counts."""
@@ -64,18 +64,22 @@ def mean_of(runs: Sequence[Panels]) -> Panels:
     )
 
 
-def shared(seeds: Sequence[Panels]) -> float:
-    """Variance that tasks add to the mean over seeds and panels: estimated where at least two tasks are known of every
-    seed, else the most that it can be.
+def of_tasks(seeds: Sequence[Panels]) -> TaskVariance:
+    """Variance that tasks and chance add to the mean over seeds and panels: estimated where at least two tasks are
+    known of every seed, else the most that tasks can add.
     """
-    return fsum(panels[0].weight ** 2 * _shared(panels) for panels in zip(*seeds, strict=True))
+    by_panel = [(panels[0].weight ** 2, _of_tasks(panels)) for panels in zip(*seeds, strict=True)]
+    return TaskVariance(
+        fsum(weight * tasks.shared for weight, tasks in by_panel),
+        fsum(weight * tasks.chance for weight, tasks in by_panel),
+    )
 
 
-def _shared(seeds: Sequence[Panel]) -> float:
+def _of_tasks(seeds: Sequence[Panel]) -> TaskVariance:
     table = [panel.by_task for panel in seeds if panel.by_task is not None]
     if len(table) == len(seeds) > 1 and sum(None not in task for task in zip(*table, strict=True)) > 1:
-        return shared_variance(table)
-    return fmean(panel.most for panel in seeds)
+        return task_variance(table)
+    return TaskVariance(fmean(panel.most for panel in seeds))
 
 
 def _by_task(panels: Sequence[Panel], combine: Callable[[Sequence[float]], float]) -> Tasks | None:

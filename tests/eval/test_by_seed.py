@@ -2,8 +2,8 @@
 
 import pytest
 
-from agentgym_rl.eval.by_seed import Panel, difference, mean_of, shared, value
-from agentgym_rl.eval.crossed import shared_variance
+from agentgym_rl.eval.by_seed import Panel, difference, mean_of, of_tasks, value
+from agentgym_rl.eval.crossed import TaskVariance, alike, task_variance
 
 FIRST, SECOND = (1.0, 1.0, 0.0, None), (0.0, 1.0, 0.0, 1.0)
 
@@ -27,12 +27,14 @@ def test_runs_of_a_seed_are_averaged_task_by_task():
 
 def test_the_part_of_tasks_is_estimated_where_they_are_known():
     with_tasks, unknown = ([(panel(scores, known=so),) for scores in (FIRST, SECOND)] for so in (True, False))
-    assert shared(with_tasks) == shared_variance([FIRST, SECOND])
-    assert shared(unknown) == shared([with_tasks[0], unknown[1]]) == pytest.approx((2 / 9 / 3 + 0.25 / 4) / 2)
-    assert shared([(panel((1.0,)),)] * 2) == 0.0, "one task says nothing of others, but for success that cannot vary"
+    assert of_tasks(with_tasks) == task_variance([FIRST, SECOND])
+    assert of_tasks(unknown) == of_tasks([with_tasks[0], unknown[1]])
+    assert of_tasks(unknown) == TaskVariance(pytest.approx((2 / 9 / 3 + 0.25 / 4) / 2))
+    assert of_tasks([(panel((1.0,)),)] * 2) == TaskVariance(alike(1)), "one task says nothing of others"
 
 
 def test_panels_add_up_with_their_weights():
     seeds = [(panel(scores, 0.25), panel(scores, 0.75)) for scores in (FIRST, SECOND)]
     assert value(seeds[1]) == 0.5
-    assert shared(seeds) == pytest.approx((0.25**2 + 0.75**2) * shared_variance([FIRST, SECOND]))
+    tasks, both = task_variance([FIRST, SECOND]), 0.25**2 + 0.75**2
+    assert of_tasks(seeds) == TaskVariance(pytest.approx(both * tasks.shared), pytest.approx(both * tasks.chance))

@@ -7,7 +7,7 @@ from itertools import combinations
 from math import hypot
 from statistics import mean
 
-from agentgym_rl.eval.by_seed import Panel, Panels, difference, mean_of, shared, value
+from agentgym_rl.eval.by_seed import Panel, Panels, difference, mean_of, of_tasks, value
 from agentgym_rl.eval.comparison.arms import Arm, arms
 from agentgym_rl.eval.comparison.runs import Run
 from agentgym_rl.eval.crossed import crossed, crossed_p, holm
@@ -274,7 +274,7 @@ def success(arm: Arm, column: Column, decoding: str) -> Estimate | None:
     values = {seed: value(panels) for seed, panels in panels_by_seed.items()}
     centre = mean(values.values())
     if len(values) > 1:
-        low, high = crossed(list(values.values()), shared(list(panels_by_seed.values())))
+        low, high = crossed(list(values.values()), of_tasks(list(panels_by_seed.values())))
         return Estimate(centre, (max(0.0, low), min(1.0, high)), BOTH, values)
     if len(column.parts) > 1:
         return Estimate(centre, None, "nothing", values)
@@ -311,8 +311,8 @@ def _paired(panels_by_seed: Mapping[int, Panels]) -> Estimate | None:
     by_seed = list(values.values())
     if len(by_seed) < 2:
         return Estimate(by_seed[0], None, "nothing", values)
-    of_tasks = shared(list(panels_by_seed.values()))
-    return Estimate(mean(by_seed), crossed(by_seed, of_tasks), BOTH, values, crossed_p(by_seed, of_tasks))
+    tasks = of_tasks(list(panels_by_seed.values()))
+    return Estimate(mean(by_seed), crossed(by_seed, tasks), BOTH, values, crossed_p(by_seed, tasks))
 
 
 def _corrected(differences: Sequence[Difference]) -> tuple[Difference, ...]:
