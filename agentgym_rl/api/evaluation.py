@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from agentgym_rl.api import request as requests
 from agentgym_rl.api.frames import episode_frame, frame
-from agentgym_rl.api.policies import LOCAL, check_samples, closing, open_policy, rules_of
+from agentgym_rl.api.policies import LOCAL, check_samples, closing, function, open_policy, rules_of
 from agentgym_rl.api.request import EvalRequest, Request, Rollouts
 from agentgym_rl.data import episode_store
 from agentgym_rl.data.episode import Episode
@@ -37,7 +37,6 @@ from agentgym_rl.rollout.conversation import Respond
 from agentgym_rl.rollout.exemplars import Exemplars
 from agentgym_rl.rollout.playbook import Playbook
 from agentgym_rl.rollout.policies import Policy
-from agentgym_rl.rollout.policies.scripted import Function
 from agentgym_rl.rollout.runner import Progress
 from agentgym_rl.rollout.settings import Context, Thinking
 
@@ -170,8 +169,12 @@ def evaluate(
         EnvUnavailable: too few episodes count (``min_counted``).
         EnvError: an environment cannot run.
     """
-    opened = None if isinstance(policy, str) else policy if isinstance(policy, Policy) else Function(policy)
+    opened = None if isinstance(policy, str) else policy if isinstance(policy, Policy) else function(policy)
     request: EvalRequest = requests.of({"panel": panel, "policy": policy if opened is None else opened.name, **keys})
+    if opened is not None and "temperature" in keys and opened.temperature not in (None, request.temperature):
+        raise ValueError(
+            f"temperature={request.temperature:g} has no effect: {opened.name} samples at {opened.temperature:g}"
+        )
 
     def work() -> Evaluation:
         if opened is None or request.out is not None:
@@ -234,9 +237,10 @@ def prepare(
     opened = _with_harness(request, policy or _policy(request, rules))
     opened.prompts = rules.prompts
     opened.exemplars = exemplars_of(request, suite) or (None if policy is None else policy.exemplars)
+    temperature = request.temperature if policy is None or policy.temperature is None else policy.temperature
     plan = Plan(
         suite=suite, policy=opened.name, weights=opened.weights, rules=rules, samples=request.samples,
-        temperature=_temperature(request, policy), seed=request.seed, backend=opened.backend,
+        temperature=temperature, seed=request.seed, backend=opened.backend,
         exemplars=opened.exemplars,
     )  # fmt: skip
     marked = "" if request.playbook is None else f"-playbook-{playbook.digest}"
@@ -279,17 +283,6 @@ def _check_keys(request: EvalRequest, folder: str | None, policy: Policy | None)
     unread = () if folder is not None else LOCAL if policy is None else (*LOCAL, "max_cost", "per_minute", "without")
     if given := request.given(*unread):
         raise ValueError(f"{given[0]}= has no effect on policy={request.policy}; leave it out")
-
-
-def _temperature(request: EvalRequest, policy: Policy | None) -> float:
-    """That of the request, or of a policy that is open. Raises ValueError: the two differ."""
-    if policy is None or policy.temperature is None:
-        return request.temperature
-    if request.given("temperature") and request.temperature != policy.temperature:
-        raise ValueError(
-            f"temperature={request.temperature:g} has no effect: {policy.name} samples at {policy.temperature:g}"
-        )
-    return policy.temperature
 
 
 def exemplars_of(request: Request, suite: Suite) -> Exemplars | None:

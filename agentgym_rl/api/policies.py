@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 from collections.abc import Awaitable
+from hashlib import sha256
 from pathlib import Path
+from types import CodeType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from agentgym_rl.engine.run.local_model import arguments, folder_of, transformers_model
 from agentgym_rl.envs.extras import missing, needs
+from agentgym_rl.rollout.conversation import Respond
 from agentgym_rl.rollout.policies import ModelOptions, Policy
 from agentgym_rl.rollout.policies import open_policy as open_named
+from agentgym_rl.rollout.policies.scripted import Function
 
 if TYPE_CHECKING:
     from agentgym_rl.eval.evaluation.rules import Rules
@@ -20,6 +25,8 @@ T = TypeVar("T")
 BACKENDS = ("auto", "vllm", "transformers")
 LOCAL = ("backend", "prompt_tokens", "response_tokens")
 """Keys that a local model reads."""
+PAID = ("price", "max_cost", "per_minute", "without")
+"""Keys that a model behind an API reads."""
 
 
 def rules_of(folder: str | None) -> Rules | None:
@@ -57,6 +64,30 @@ def check_samples(policy: str, samples: int, temperature: float) -> None:
     """Raises ValueError: several samples are asked of a greedy model, which are all the same."""
     if samples > 1 and temperature == 0 and policy not in ("oracle", "random"):
         raise ValueError(f"{samples} samples of a greedy model are the same episode; give temperature 1, say")
+
+
+def function(respond: Respond) -> Function:
+    """A policy of a function, which is told apart from another of its name by its source, or else by its bytecode."""
+    policy = Function(respond)
+    policy.weights = sha256(repr(_text_of(respond)).encode()).hexdigest()[:12]
+    return policy
+
+
+def _text_of(respond: Any) -> Any:
+    """The source of a function or of an object's class, with the texts that a function takes from around it, such as a
+    prompt; None of what is not written in Python."""
+    code = getattr(respond, "__code__", None) or getattr(type(respond).__call__, "__code__", None)
+    try:
+        source: Any = inspect.getsource(respond if hasattr(respond, "__code__") else type(respond))
+    except (OSError, TypeError):
+        source = code and _instructions(code)
+    around = [cell.cell_contents for cell in getattr(respond, "__closure__", None) or ()]
+    return source, [value for value in around if isinstance(value, str)]
+
+
+def _instructions(code: CodeType) -> list[Any]:
+    constants = [_instructions(value) if isinstance(value, CodeType) else value for value in code.co_consts]
+    return [code.co_code, code.co_names, constants]
 
 
 async def closing(policy: Policy, work: Awaitable[T]) -> T:

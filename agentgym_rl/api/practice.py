@@ -10,6 +10,7 @@ from pathlib import Path
 from agentgym_rl.algorithms.checks import above, at_least
 from agentgym_rl.api import evaluation
 from agentgym_rl.api.evaluation import Prepared
+from agentgym_rl.api.policies import LOCAL, PAID
 from agentgym_rl.api.request import EvalRequest, Request, Writing
 from agentgym_rl.api.writing import check_models, closing_all, distinct, open_models
 from agentgym_rl.data.files import alone
@@ -82,7 +83,9 @@ class Practice:
         """The evaluations on the validation panel, without and with the playbook; ``max_cost`` limits all together."""
         learn_request, paid = self.request, [model for model in self.models if isinstance(model, ChatModel)]
         digest = Playbook.read(self.out / NAME).digest
-        same = {name.name: getattr(learn_request, name.name) for name in fields(Request)}
+        unread = LOCAL if learn_request.policy.startswith("openai:") else PAID  # they are the writer's alone
+        names = [key.name for key in fields(Request) if key.name not in unread]
+        same = {name: getattr(learn_request, name) for name in names}
         assert self.held_out is not None, "validation= is given"
         same["options"] = {env: same["options"][env] for env in same["options"] if env in self.held_out.envs}
         for file, folder in ((None, "without"), (self.out / NAME, f"with-{digest}")):

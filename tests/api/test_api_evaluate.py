@@ -8,6 +8,7 @@ import pytest
 import toy
 
 import agentgym_rl as ag
+from agentgym_rl.api.policies import function
 from agentgym_rl.data.episode import Ending
 from agentgym_rl.envs import Task, make
 from agentgym_rl.envs.core import EnvUnavailable
@@ -150,8 +151,44 @@ def test_the_temperature_of_a_policy_is_its_own():
     evaluation = ag.evaluate(policy, "counter:test:2")
     assert evaluation.result.plan["temperature"] == 0.7
     assert {record.tags["decoding"] for record in evaluation.records} == {"sampled"}
-    with pytest.raises(ValueError, match=r"temperature=1 has no effect: count_up samples at 0\.7"):
-        ag.evaluate(policy, "counter:test:2", temperature=1)
+    for temperature in (1, 0):
+        with pytest.raises(ValueError, match=rf"temperature={temperature} has no effect: count_up samples at 0\.7"):
+            ag.evaluate(policy, "counter:test:2", temperature=temperature)
+
+
+def test_another_function_of_the_same_name_has_a_result_of_its_own():
+    def saying(word):
+        def agent(messages):
+            return f"Action: say {word}"
+
+        return agent
+
+    first = ag.evaluate(saying("1"), "counter:test:2", out="kept")
+    assert ag.evaluate(saying("1"), "counter:test:2", out="kept").result.plan == first.result.plan
+
+    def agent(messages):
+        return "Action: say 1 again"
+
+    for other in (agent, saying("2")):
+        with pytest.raises(ValueError, match="weights"):
+            ag.evaluate(other, "counter:test:2", out="kept")
+
+
+def test_functions_are_told_apart_without_their_source():
+    def made(text):
+        names = {}
+        exec(text, names)
+        return function(names["agent"]).weights
+
+    texts = ["agent = lambda m: 'a'", "agent = lambda m: 'b'", "agent = lambda m: [n for n in 'b']"]
+    assert len({made(text) for text in texts}) == 3 and made(texts[0]) == made(texts[0])
+
+    class Agent:
+        def __call__(self, messages):
+            return "Action: say 1"
+
+    assert function(Agent()).weights == function(Agent()).weights != function(count_up).weights
+    assert function(print).weights == function(len).weights, "nobody can tell"
 
 
 def test_progress_is_told():

@@ -8,11 +8,13 @@ import subprocess
 import sys
 from dataclasses import fields
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 import toy
 from typer.testing import CliRunner
 
+from agentgym_rl.api import practice
 from agentgym_rl.api.practice import LearnRequest
 from agentgym_rl.cli import app
 from agentgym_rl.envs import Task, make
@@ -21,6 +23,7 @@ from agentgym_rl.eval.practice.giveaways import Giveaways
 from agentgym_rl.eval.practice.writer import read
 from agentgym_rl.rollout.answers import Unreadable
 from agentgym_rl.rollout.playbook import Op, Operation, Playbook
+from agentgym_rl.rollout.policies.scripted import Function
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "rollout"))
 
@@ -287,6 +290,28 @@ def test_wrong_arguments_say_what_helps(arguments, says):
     result = learn(server, *arguments)
     assert result.exit_code == 2 and re.search(says.replace("?", r"\?"), result.stderr), result.output
     assert server.requests == []
+
+
+@pytest.mark.parametrize(
+    ("policy", "writer", "given"),
+    [("./model", "openai:gpt-4o@http://127.0.0.1:1/v1", {"price": [1.0, 1.0], "max_cost": 5.0, "without": ["seed"]}),
+     ("openai:gpt-4o@http://127.0.0.1:1/v1", "./model", {"backend": "transformers", "prompt_tokens": 99})],
+)  # fmt: skip
+def test_the_validation_takes_no_key_of_the_writer(policy, writer, given, monkeypatch):
+    """One of the two is a model behind an API, the other a local one."""
+    asked = []
+    Path("model").mkdir()
+    monkeypatch.setattr(practice.evaluation, "prepare", lambda request, *_, **__: asked.append(request) or Mock())
+    monkeypatch.setattr(practice.evaluation, "folder_of", lambda *_: None)
+    monkeypatch.setattr(practice, "folder_of", lambda *_: None)
+    monkeypatch.setattr(practice, "open_models", lambda *_: (Function(str), Function(str)))
+    request = LearnRequest(
+        panel="counter:train:2", validation="counter:test:2", policy=policy, writer=writer, out=Path("book"), **given
+    )
+    prepared = practice.prepare(request)
+    Playbook().write(Path("book") / "playbook.json")
+    list(prepared.validations())
+    assert len(asked) == 2 and all(not evaluation.given(*given) for evaluation in asked)
 
 
 def test_options_of_an_environment_without_validation():
