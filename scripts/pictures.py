@@ -50,7 +50,6 @@ def draw(url: str, out: Path) -> None:
         page.goto(url)
         page.locator(".half .chart").first.wait_for()
         page.screenshot(path=out / "overview.png")
-        page = context.new_page()  # filters in an address are read when a page is opened
         page.set_viewport_size(TALL)
         page.goto(f"{url}#/list?env=textcraft&result=failed")
         page.locator("#f-env.set").wait_for()

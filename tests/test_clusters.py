@@ -158,6 +158,24 @@ def test_what_the_script_for_one_gpu_has_done_is_not_done_again(one_gpu):
     assert one_gpu() == one_gpu()
 
 
+def test_the_script_for_one_gpu_ends_what_it_runs_when_it_is_stopped(tmp_path):
+    started = tmp_path / "started"
+    (tmp_path / "agentgym-rl").write_text(f"#!/bin/sh\necho $$ >{started}\nexec sleep 60\n")
+    (tmp_path / "agentgym-rl").chmod(0o755)
+    script = ROOT / "examples" / "clusters" / "one_gpu.sh"
+    given = {**os.environ, "STEPS": "smoke", "BY": str(tmp_path / "agentgym-rl"), "PYTHON": "python3", "ENGINE": "cpu"}
+    process = subprocess.Popen([script, tmp_path / "out"], env=given, start_new_session=True)
+    deadline = time.monotonic() + 20
+    while not (started.is_file() and started.read_text()):
+        assert process.poll() is None and time.monotonic() < deadline
+        time.sleep(0.02)
+    os.killpg(process.pid, signal.SIGINT)
+    assert process.wait(20) != 0
+    while Path(f"/proc/{started.read_text().strip()}").exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
 def test_skypilot_installs_and_runs_on_a_machine_with_its_uv(tmp_path):
     for name in (".local/bin/uv", "scripts/setup_gpu.sh", "venv/bin/agentgym-rl"):
         (tmp_path / name).parent.mkdir(parents=True)

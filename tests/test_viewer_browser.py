@@ -311,6 +311,89 @@ def test_an_address_brings_back_what_was_open(page):
     expect(page.get_by_role("alert")).to_have_text("There is no such episode here.")
 
 
+def test_an_address_with_words_of_a_goal_finds_its_task(page):
+    """The list has goals of the rows in sight only, and with such an address it is empty."""
+    page.goto(page.url.split("#")[0] + "#/?task=beetroot")
+    page.reload()
+    expect(page.locator("#count")).to_contain_text("1 of 18 episodes")
+    expect(page.locator(".row .name")).to_have_text("craft beetroot soup")
+
+
+@served
+def test_the_view_follows_the_address(page):
+    count = page.locator("#count")
+    page.select_option("#f-result", "failed")
+    page.click(".row")
+    expect(page.locator(".episode")).to_have_count(1)
+    page.select_option("#f-result", "solved")
+    page.go_back()
+    expect(page.locator("#f-result")).to_have_value("failed")
+    failed = count.inner_text()
+    page.goto(page.url.split("#")[0] + "#/list?result=uncounted")
+    expect(count).to_have_text("3 of 18 episodes")
+    page.go_back()
+    expect(count).to_have_text(failed)
+    page.select_option("#f-result", "uncounted")
+    assert page.locator("#places a").first.get_attribute("href") == "#/?result=uncounted"
+
+
+@served
+def test_links_of_the_same_task_keep_the_filters(page):
+    page.fill("#f-task", "counter_1")
+    page.click(".row")
+    page.click("#same")
+    page.locator(".beside thead a").last.click()
+    expect(page.locator(".episode")).to_have_count(1)
+    expect(page.locator("#f-task")).to_have_value("counter_1")
+
+
+@served
+def test_a_search_that_fails_leaves_no_filter(page):
+    page.fill("#f-said", "nothing says this")
+    page.press("#f-said", "Enter")
+    expect(page.locator("#count")).to_contain_text("0 of 18")
+    page.route("**/api/search*", lambda route: route.fulfill(body="no JSON"))
+    page.fill("#f-said", "again")
+    page.press("#f-said", "Enter")
+    expect(page.get_by_role("alert")).to_contain_text("cannot be searched for")
+    expect(page.locator("#count")).to_have_text("18 episodes")
+    page.fill("#f-said", "")
+    page.press("#f-said", "Enter")
+    expect(page.locator("#count")).to_have_text("18 episodes")
+
+
+@served
+def test_the_focus_stays_where_keys_were_pressed(page):
+    has = "document.activeElement.matches"
+    chart = page.locator(".overview .half:nth-child(1) .chart")
+    chart.focus()
+    page.keyboard.press("Enter")
+    expect(page.locator("#point")).to_contain_text("counter, step 0")
+    page.keyboard.press("Enter")
+    expect(page.locator("#count")).to_contain_text("5 of 18 episodes")
+    page.wait_for_function(f"{has}('.half:nth-child(1) .chart')")
+    page.locator(".either button").last.press("Enter")
+    assert page.evaluate(f"{has}('.either [aria-pressed=true]')")
+    assert page.locator("#places [aria-current=page]").inner_text() == "Overview"
+    page.click("#clear")
+    page.fill("#f-task", "counter_1")
+    page.click(".row")
+    page.click("#same")
+    assert page.locator("#places [aria-current]").count() == 0
+    page.locator(".square").nth(1).press("Enter")
+    expect(page.locator(".beside thead a")).to_have_count(2)
+    page.wait_for_function(f"{has}('.square:nth-child(2)')")
+
+
+@served
+def test_a_picture_is_enlarged_by_a_key(page):
+    page.select_option("#f-env", "babyai")
+    page.click(".row")
+    figure = page.locator("figure").first
+    figure.press("Enter")
+    assert "full" in figure.get_attribute("class") and page.locator(".episode").count() == 1
+
+
 @served
 def test_the_same_task_across_steps(page):
     page.fill("#f-task", "counter_1")

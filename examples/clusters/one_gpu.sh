@@ -45,12 +45,15 @@ smoke() { # killed without warning after its second step, then the same command 
     if [ ! -e "$out/smoke/killed" ]; then
         setsid "${run[@]}" &
         local pid=$!
+        # shellcheck disable=SC2064  # of this process
+        trap "kill -9 -- -$pid 2>/dev/null; exit 130" INT TERM HUP
         until [ -e "$out/smoke/checkpoints" ] && grep -qs '"stage/grpo": 2' "$out/smoke/metrics.jsonl"; do
             kill -0 $pid 2>/dev/null && [ "$(left)" -gt 0 ] || break
             sleep 1
         done
         kill -9 -- -$pid 2>/dev/null
         wait $pid
+        trap - INT TERM HUP
         grep -qs '"stage/grpo": 2' "$out/smoke/metrics.jsonl" || return 1
         sleep 5 # its workers end when their driver is gone
         touch "$out/smoke/killed"

@@ -14,7 +14,7 @@ from test_learning import metrics
 
 from agentgym_rl.eval.comparison.charts import look
 from agentgym_rl.eval.comparison.compare import compare
-from agentgym_rl.eval.comparison.page import links, page, write_page
+from agentgym_rl.eval.comparison.page import _reach, links, page, write_page
 from agentgym_rl.eval.comparison.runs import read
 from agentgym_rl.eval.html import render
 
@@ -135,6 +135,24 @@ def test_shares_of_two_worlds(tmp_path):
     assert "data-chart" in section and "constant in" not in section
     points = [says for line in lines(html) for says in line["says"]]
     assert any(says.startswith("a: 70.0%") for says in points) and any(says.startswith("b: 30.0%") for says in points)
+
+
+def test_the_tables_say_over_how_many_seeds_a_mean_is(tmp_path):
+    whole = [write_run(tmp_path / f"{n}", seed=n, stages={"bc": 0.2, "grpo": 0.5, "control": 0.3}) for n in (0, 1)]
+    alone = write_run(tmp_path / "2", seed=2, stages={"bc": 0.2, "grpo": 0.6})
+    html = page(compare([*map(read, whole), read(alone)]))
+    assert "2 of 3 seeds" in html[html.index('id="differences"') :]
+
+
+def test_the_scale_of_differences_holds_their_intervals(tmp_path):
+    """Of single runs an interval reaches further than the runs themselves."""
+    runs = [
+        read(write_run(tmp_path / name, algorithm=name, stages={name: share}))
+        for name, share in (("grpo", 0.4), ("ppo", 0.3))
+    ]
+    comparison = compare(runs, by="run", baseline="ppo")
+    (cell,) = comparison.differences[0].cells
+    assert _reach(comparison) > max(map(abs, cell.interval)) > abs(cell.mean)
 
 
 def test_tokens_that_no_run_knows_cannot_be_chosen(tmp_path):

@@ -30,6 +30,7 @@ from agentgym_rl.eval.comparison.tables import (
     ONE_SEED,
     cell_text,
     names_text,
+    of_seeds,
     points,
     rate_text,
     remarks,
@@ -115,7 +116,7 @@ def page(comparison: Comparison, link: Link | None = None) -> str:
         configuration=_configuration(comparison),
         runs=[(run, link(run) if link else None) for run in comparison.runs],
         shown=shown, place=_place, zip=zip,
-        cell_text=cell_text, points=points, rate_text=rate_text, seeds_text=seeds_text, short=short,
+        cell_text=cell_text, of_seeds=of_seeds, points=points, rate_text=rate_text, seeds_text=seeds_text, short=short,
     )  # fmt: skip
 
 
@@ -186,7 +187,8 @@ def _place(value: float, start: float = 0.0, end: float = 1.0) -> float:
 def _reach(comparison: Comparison) -> float:
     """Where the scale of the differences ends, in both directions."""
     cells: list[Estimate] = [cell for pair in comparison.differences for cell in pair.cells if cell is not None]
-    return min(1.0, 1.15 * max((abs(value) for cell in cells for value in cell.by_seed.values()), default=1.0) or 1.0)
+    shown = (value for cell in cells for value in (*cell.by_seed.values(), *(cell.interval or ())))
+    return min(1.0, 1.15 * max(map(abs, shown), default=1.0) or 1.0)
 
 
 def _facts(comparison: Comparison) -> str:

@@ -134,10 +134,11 @@ def cell_text(cell: Estimate | None, seeds: Sequence[int]) -> str:
     if cell.interval is not None:
         low, high = cell.interval
         shown += f" [{100 * low:.0f}, {100 * high:.0f}]"
-    return shown + ("†" if cell.over == "tasks" else "") + _of_seeds(cell, seeds)
+    return shown + ("†" if cell.over == "tasks" else "") + of_seeds(cell, seeds)
 
 
-def _of_seeds(cell: Estimate, seeds: Sequence[int]) -> str:
+def of_seeds(cell: Estimate, seeds: Sequence[int]) -> str:
+    """``2 of 3 seeds``, with a space before it; empty where all seeds of an arm have a value."""
     measured = len(cell.by_seed)
     return f" {measured} of {len(seeds)} seeds" if measured < len(seeds) else ""
 
@@ -150,7 +151,7 @@ def difference_text(cell: Estimate | None, seeds: Sequence[int]) -> str:
     if cell.interval is not None:
         low, high = cell.interval
         shown += f" [{points(low, 0)}, {points(high, 0)}]"
-    return shown + (f" p {cell.p:.2g}" if cell.p is not None else "") + _of_seeds(cell, seeds)
+    return shown + (f" p {cell.p:.2g}" if cell.p is not None else "") + of_seeds(cell, seeds)
 
 
 def rate_text(rate: float | None) -> str:

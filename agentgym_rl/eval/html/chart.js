@@ -220,11 +220,11 @@ function walk(drawn) {
     const all = lines();
     if (!all.length) return;
     if (event.key === "Escape") return pointAt(null);
-    const pressed = event.key === "Enter" && shown?.press;
+    const pressed = event.key === "Enter" && all[0][0].press;
     if (!pressed && !event.key.startsWith("Arrow")) return;
     event.preventDefault();
     event.stopPropagation();
-    if (pressed) return shown.press();
+    if (pressed) return shown ? shown.press() : pointAt(all[0][0]);
     const row = all.findIndex((line) => line.includes(shown));
     if (row < 0) return pointAt(all[0][0]);
     const place = all[row].indexOf(shown), last = all[row].length - 1;

@@ -12,7 +12,7 @@ function draw(box) {
   const data = charts[box.dataset.chart], wide = Math.min(box.clientWidth, data.width);
   pointAt(null);
   box.dataset.axis = axis();
-  box.replaceChildren(chart({ ...data, width: box.clientWidth, height: Math.max(200, (data.height * wide) / data.width) }, axis()) || "");
+  box.replaceChildren(chart({ ...data, width: box.clientWidth, height: Math.max(200, (data.height * wide) / data.width) }, axis()) || el("p", { class: "note" }, "not known against " + axis()));
   switchArms();
 }
 

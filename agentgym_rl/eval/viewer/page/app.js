@@ -30,6 +30,16 @@ function go(path) {
 // Put the filters into the address without leaving the page.
 function remember() {
   history.replaceState(null, "", "#" + (location.hash.slice(1).split("?")[0] || "/") + query());
+  linkPlaces();
+}
+
+// The links above the page keep the filters.
+function linkPlaces() {
+  for (const link of document.querySelectorAll("#places a")) {
+    link.href = "#" + link.dataset.path + query();
+    if (link.dataset.path === { overview: "/", list: "/list" }[route.kind]) link.setAttribute("aria-current", "page");
+    else link.removeAttribute("aria-current");
+  }
 }
 
 function readAddress() {
@@ -57,10 +67,7 @@ function fail(message) {
 async function show() {
   readAddress();
   document.body.dataset.shows = route.kind;
-  for (const link of document.querySelectorAll("#places a")) {
-    link.href = "#" + link.dataset.path + query();
-    link.toggleAttribute("aria-current", link.dataset.path === (route.kind === "list" ? "/list" : "/") && route.kind !== "episode");
-  }
+  linkPlaces();
   if (route.kind === "episode") {
     if (route.at < 0) return fail("There is no such episode here.");
     const place = rowOf(route.at);
@@ -79,6 +86,16 @@ async function show() {
   } catch (error) {
     fail(`This cannot be shown: ${error.message}`);
   }
+}
+
+// Another address, by a link, the browser's buttons or typed.
+function goThere() {
+  if (takeFilters(readAddress())) {
+    showFilters();
+    select();
+    searchThenSelect();
+  }
+  return show();
 }
 
 function neighbour(by_) {
@@ -127,9 +144,10 @@ function turnShading() {
 
 async function refresh() {
   await loadIndex();
+  chosen = { task: null, places: [] };
   buildFilters();
   by("total").textContent = `${number(store.count)} episodes`;
-  asked = "";
+  asked = null;
   searchThenSelect();
   select();
   await show();
@@ -147,7 +165,7 @@ const ACTIONS = {
   s: () => { if (route.kind === "episode" && route.at >= 0) go(taskPath(named("item_id", route.at))); },
   Escape: () => { go(innerWidth <= NARROW && route.kind !== "list" ? "/list" : "/"); by("list").focus(); },
   g: () => change("single", wanted.single ? "" : "1"),
-  "/": () => by("f-task").focus(), f: () => by("f-said")?.focus(), "?": help, l: turnShading, d: turnTheme, r: () => { refresh(); },
+  "/": () => by("f-task").focus(), f: () => by("f-said")?.focus(), "?": help, l: turnShading, d: turnTheme, r: () => { refresh().catch((error) => fail(`New episodes cannot be read: ${error.message}`)); },
 };
 
 function onKey(event) {
@@ -157,7 +175,7 @@ function onKey(event) {
     if (event.key === "Escape" || (event.key === "Enter" && ["f-task", "f-said"].includes(target.id))) { target.blur(); by("list").focus(); event.preventDefault(); }
     return;
   }
-  if (event.key === "Enter" && target.closest("button, a, summary")) return;
+  if (event.key === "Enter" && target.closest("button, a, summary, figure")) return;
   const act = ACTIONS[event.key];
   if (act && act() !== false) event.preventDefault();
 }
@@ -168,14 +186,13 @@ async function start() {
   by("run").replaceChildren(visible(store.run));
   by("training").hidden = !store.trained;
   by("total").textContent = `${number(store.count)} episodes`;
-  const filters = readAddress();
-  for (const key of Object.keys(wanted)) if (filters.has(key)) wanted[key] = filters.get(key);
+  takeFilters(readAddress());
   buildFilters();
   select();
   searchThenSelect();
   by("list").addEventListener("scroll", paint, { passive: true });
   addEventListener("resize", paint);
-  addEventListener("hashchange", show);
+  addEventListener("hashchange", goThere);
   document.addEventListener("keydown", onKey);
   by("theme").addEventListener("click", turnTheme);
   by("shade").addEventListener("click", turnShading);

@@ -96,8 +96,13 @@ async function learnGoals(tasks) {
   const asked = tasks.filter((task) => !goals.has(task));
   if (!asked.length) return false;
   for (const task of asked) goals.set(task, null);
-  for (const [task, goal] of Object.entries(await source.goals(asked))) goals.set(task, goal);
+  const learned = await source.goals(asked).catch((error) => { for (const task of asked) goals.delete(task); throw error; });
+  for (const [task, goal] of Object.entries(learned)) goals.set(task, goal);
   return true;
+}
+
+function failGoals(error) {
+  fail(`Goals cannot be read: ${error.message}`);
 }
 
 function placeOf(at) {

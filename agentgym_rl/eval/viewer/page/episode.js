@@ -88,7 +88,9 @@ function prompt(data) {
 
 function drawn(data, place) {
   const enlarge = (event) => event.currentTarget.classList.toggle("full");
-  return place === null ? null : el("figure", { title: "Press to enlarge", on: { click: enlarge } }, picture(data.pictures[place], 340));
+  const enter = (event) => { if (event.key === "Enter") enlarge(event); };
+  return place === null ? null : el("figure", { title: "Press to enlarge", tabindex: 0, role: "button", on: { click: enlarge, keydown: enter } },
+    picture(data.pictures[place], 340));
 }
 
 function turnOf(data, one, place, times) {

@@ -1,5 +1,6 @@
 // The filters, and the episodes that match them.
 
+const ASKED = 200; // most goals that are asked for at once
 const RESULTS = { solved: "solved", failed: "failed", uncounted: "not counted" };
 const ORDERS = {
   file: "as stored", failures: "failures first", newest: "newest first", varied: "most varied tasks", step: "by step",
@@ -77,8 +78,24 @@ function change(key, value) {
   searchThenSelect();
 }
 
+// What the page does not know yet: where a text is said, and the goals of all tasks, which the text filter looks at, too.
 function searchThenSelect() {
-  search().then((news) => { if (news) select(); }, (error) => fail(`This cannot be searched for: ${error.message}`));
+  search().then((news) => { if (news) select(); }, (error) => { select(); fail(`This cannot be searched for: ${error.message}`); });
+  if (wanted.task.trim()) learnAllGoals().then((news) => { if (news) select(); }, failGoals);
+}
+
+async function learnAllGoals() {
+  const tasks = store.values.item_id;
+  let news = false;
+  for (let at = 0; at < tasks.length; at += ASKED) news = (await learnGoals(tasks.slice(at, at + ASKED))) || news;
+  return news;
+}
+
+// Take the filters of an address; whether one has changed.
+function takeFilters(filters) {
+  const before = query();
+  for (const key of Object.keys(wanted)) wanted[key] = filters.get(key) ?? (key === "order" ? "file" : "");
+  return query() !== before;
 }
 
 // Narrow the list to what was pressed in a chart; pressed again, show everything.

@@ -26,7 +26,7 @@ function paint() {
   for (let place = first; place < last; place++) rows.push(row(place));
   by("spacer").replaceChildren(...rows);
   const tasks = new Set([...view.slice(first, last), opened()].filter((at) => at >= 0).map((at) => named("item_id", at)));
-  learnGoals([...tasks]).then((news) => { if (news) { paint(); showGoal(); } }, (error) => fail(`Goals cannot be read: ${error.message}`));
+  learnGoals([...tasks]).then((news) => { if (news) { paint(); showGoal(); } }, failGoals);
   if (view.length) list.setAttribute("aria-activedescendant", "row-" + cursor);
   else list.removeAttribute("aria-activedescendant");
 }

@@ -18,6 +18,7 @@ function showOverview() {
   document.title = store.run;
   const training = scope.filter((at) => named("panel", at) === null);
   const evaluated = scope.filter((at) => named("panel", at) !== null);
+  const switching = by("main").querySelector(".either :focus");
   by("main").replaceChildren(el("div", { class: "overview" },
     el("div", { class: "title" }, el("h2", null, "Is it learning, and how does it fail?"), el("span", { class: "space" }), switchMetric()),
     el("p", { class: "sub" }, factsOf(training, evaluated)),
@@ -29,12 +30,18 @@ function showOverview() {
       training.length ? half("failing", "How training episodes end", "press a part to list it", endingChart(training, binsOf(training), false)) : null,
       evaluated.length ? half("failing evaluated", "How evaluations end", "press a part to list it", endingChart(evaluated, stagesIn(evaluated), true)) : null),
     scope.length ? envTable(scope) : null));
+  if (switching) by("main").querySelector(".either [aria-pressed=true]").focus({ preventScroll: true });
 }
 
 function half(kind, title, note, { draw, entries, says }) {
   const box = el("div", null);
-  atWidth(box, (width) => box.replaceChildren(draw({ width, height: width < 420 ? 176 : 224 }) || ""));
-  return el("section", { class: "half " + kind }, el("h3", null, title, el("small", null, note)), keyList(entries),
+  let focused = document.activeElement?.closest(".half")?.dataset.title === title; // it is drawn anew
+  atWidth(box, (width) => {
+    box.replaceChildren(draw({ width, height: width < 420 ? 176 : 224 }) || "");
+    if (focused) box.querySelector(".chart")?.focus({ preventScroll: true });
+    focused = false;
+  });
+  return el("section", { class: "half " + kind, "data-title": title }, el("h3", null, title, el("small", null, note)), keyList(entries),
     box, el("p", { class: "meta" }, says));
 }
 

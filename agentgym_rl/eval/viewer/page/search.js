@@ -1,7 +1,7 @@
 // Search in what was said and done: the server has an index of all episodes.
 
 let said = null; // places of the episodes that contain the text; null where none is searched for
-let asked = ""; // the text of the newest search
+let asked = ""; // the text of the newest search; null after one that failed
 
 function searchField() {
   if (!source.search) return null;
@@ -20,7 +20,14 @@ async function search() {
   asked = text;
   if (!text || !source.search) return (said = null), true;
   by("count").textContent = "Searching; the first search reads all episodes…";
-  const rows = await source.search(text).catch((error) => { asked = ""; throw error; });
+  let rows;
+  try {
+    rows = await source.search(text);
+  } catch (error) {
+    if (text !== asked) return false; // a newer search is under way
+    asked = said = null;
+    throw error;
+  }
   if (text !== asked) return false;
   said = new Set(Object.entries(rows).flatMap(([file, own]) => own.map((row) => find(file, row))));
   return true;

@@ -36,7 +36,7 @@ async function showTask(task) {
 function square(at, task) {
   const on = chosen.places.includes(at);
   const says = `step ${store.columns.step[at]}, ${panelOf(at)}, ${RESULTS[result(at)]}`;
-  return el("button", { type: "button", class: "square " + result(at), "aria-pressed": String(on), "aria-label": says, title: says,
+  return el("button", { type: "button", class: "square " + result(at), "data-at": at, "aria-pressed": String(on), "aria-label": says, title: says,
     on: { click: () => toggle(at, task) } });
 }
 
@@ -44,13 +44,13 @@ function toggle(at, task) {
   const rest = chosen.places.filter((place) => place !== at);
   if (rest.length === chosen.places.length) rest.push(at);
   chosen.places = rest.sort((one, other) => store.columns.step[one] - store.columns.step[other] || one - other);
-  showTask(task);
+  showTask(task).then(() => by("main").querySelector(`.square[data-at="${at}"]`)?.focus({ preventScroll: true }));
 }
 
 function sideBySide(places, details) {
   const longest = details.reduce((most, data) => Math.max(most, data.turns.length), 0);
   const head = places.map((at, column) => el("th", { scope: "col" },
-    el("a", { href: "#" + episodePath(at) }, `step ${store.columns.step[at]}`), badge(at),
+    el("a", { href: "#" + episodePath(at) + query() }, `step ${store.columns.step[at]}`), badge(at),
     el("span", { class: "sub" }, `${panelOf(at)}${named("decoding", at) ? " · " + named("decoding", at) : ""}`),
     el("span", { class: "sub" }, words(named("ending", at)) + (counts(at) ? ` · reward ${number(details[column].reward, 2)}` : ""))));
   const rows = Array.from({ length: longest }, (_, place) => el("tr", null,
