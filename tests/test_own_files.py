@@ -130,6 +130,8 @@ def test_processes_that_are_started_find_them():
         ),
         ("house.py", "", ["new", "env", "house"], "house.py exists; choose another name, or remove it"),
         ("a.py", "", ["new", "env", "My-House"], "'My-House' is no name of a file of Python; give small letters"),
+        ("a.py", "", ["new", "env", "tool_todo"], "ids such as tool_todo_0 are not read as those of 'tool_todo'; give"),
+        ("a.py", "", ["new", "env", "häuser"], "ids such as häuser_0 are not read as those of 'häuser'; give small"),
         ("a.py", "", ["new", "env", "numpy"], "'numpy' is taken, by Python or by what is installed; choose another"),
         ("a.py", "", ["new", "env", "true"], "'true' is taken, by Python"),
         ("a.py", "", ["new", "env", "step"], "'step' is taken, by Python"),

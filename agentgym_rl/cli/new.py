@@ -13,6 +13,7 @@ from typing import Annotated
 import typer
 
 from agentgym_rl.data.files import write_text
+from agentgym_rl.envs.item_ids import check_name
 from agentgym_rl.envs.registry import available
 
 SKELETONS = Path(__file__).parent / "skeletons"
@@ -37,6 +38,8 @@ def command(
     """
     if not name.isidentifier() or not name.islower() or iskeyword(name):
         raise ValueError(f"{name!r} is no name of a file of Python; give small letters, digits and _, like house")
+    if kind is Kind.ENV:
+        check_name(name)
     title = "".join(part.capitalize() for part in name.split("_"))
     files = {Path(f"{name}.py"): f"{kind}.txt", Path(f"test_{name}.py"): f"test_{kind}.txt"}
     if there := [str(file) for file in files if file.exists()]:

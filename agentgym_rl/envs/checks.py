@@ -28,6 +28,7 @@ from agentgym_rl.envs.core import (
 )
 from agentgym_rl.envs.formats import reader, write
 from agentgym_rl.envs.hosts import EnvHost, LocalHost
+from agentgym_rl.envs.item_ids import check_name
 from agentgym_rl.envs.probe import GARBAGE, Walk, act, digest, follow, solution, walk, wander
 
 HASH_SEEDS = ("1", "2")
@@ -73,6 +74,10 @@ async def spec_sane(subject: Subject) -> AsyncIterator[str]:
     spec = subject.spec
     if spec.name != subject.name:
         yield f"spec.name is {spec.name!r}, the entry point is {subject.name!r}"
+    try:
+        check_name(subject.name)
+    except ValueError as error:
+        yield str(error)
     for split in ("train", "test"):
         if split not in spec.splits:
             yield f"split {split!r} is missing"

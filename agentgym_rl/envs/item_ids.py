@@ -1,7 +1,7 @@
 """AgentGym's item ids, as text.
 
 An item id is ``<env>_<index>``, such as ``textcraft_12``. AgentGym has two other forms: ids with a prefix
-(``lmrlgym_maze_3``, ``tool_weather_7``) and the names of ALFWorld's games.
+(:data:`PREFIXED`) and the names of ALFWorld's games.
 """
 
 import gzip
@@ -9,16 +9,35 @@ import re
 from functools import cache
 from pathlib import Path
 
-ITEM_ID = re.compile(r"(?:(?:lmrlgym|tool)_)?([a-z][a-z0-9_-]*)_([0-9]{1,18})")
+ITEM_ID = re.compile(r"([a-z][a-z0-9_-]*)_([0-9]{1,18})")
+PREFIXED = {
+    "lmrlgym_maze": "maze",
+    "lmrlgym_wordle": "wordle",
+    "tool_weather": "weather",
+    "tool_movie": "movie",
+    "tool_academia": "academia",
+    "tool_todo": "todo",
+    "tool_sheet": "sheet",
+}
+"""AgentGym's names of environments that have another name here."""
 
 
 def read(item_id: str) -> tuple[str, int] | None:
     """Environment and index of an item id of any form, or None where the text is no item id."""
     if match := ITEM_ID.fullmatch(item_id):
-        return match[1], int(match[2])
+        return PREFIXED.get(match[1], match[1]), int(match[2])
     if "_trial_T" in item_id and item_id in _alfworld_indices():
         return "alfworld", _alfworld_indices()[item_id]
     return None
+
+
+def check_name(name: str) -> None:
+    """Raises ValueError: ids of an environment of this name cannot be read, or are those of another one."""
+    if read(f"{name}_0") != (name, 0):
+        raise ValueError(
+            f"ids such as {name}_0 are not read as those of {name!r}; give small letters, digits, _ and -, a letter "
+            f"first, and none of {', '.join(PREFIXED)}"
+        )
 
 
 @cache

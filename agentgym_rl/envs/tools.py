@@ -4,13 +4,15 @@ import ast
 import json
 import re
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
+from decimal import Decimal
 from functools import cached_property
 from string import Formatter
 from typing import Any
 
-from jsonschema import Draft202012Validator, SchemaError
+from jsonschema import Draft202012Validator, SchemaError, ValidationError
 
 Schema = Mapping[str, Any]
 """A JSON schema of one argument, with ``type`` and ``description``."""
@@ -18,6 +20,8 @@ Schema = Mapping[str, Any]
 
 LONGEST_CODE = 1 << 15
 """Characters of code that are parsed."""
+TYPES = ("string", "integer", "number", "boolean", "null", "array", "object")
+"""JSON Schema's."""
 
 
 class BadCall(ValueError):
@@ -82,35 +86,40 @@ class Tool:
             "additionalProperties": False,
         }
 
+    @property
+    def _validator(self) -> Draft202012Validator:
+        """A new one each time: it cannot be pickled, and a tool can."""
+        return Draft202012Validator(self._arguments)
+
     def command(self, arguments: Mapping[str, Any]) -> str:
         """The command for a call.
 
         Raises:
             BadCall: an argument is missing, unknown or of the wrong kind.
         """
-        plain = self._plain(arguments)
+        plain = self.plain(arguments)
         if not self.commands:
             return f"{self.name} with Action Input: {json.dumps(plain, ensure_ascii=False)}"
         for template in self.commands:
             if set(placeholders(template)) == set(plain):
-                return template.format(**plain)
+                return template.format(**{name: _written(value) for name, value in plain.items()})
         raise BadCall(f"{self.name}: no such combination of arguments: {', '.join(plain) or 'none'}")
 
-    def _plain(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """The arguments in the types of JSON; Python's literals have more.
+    def plain(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """The arguments in the types of JSON; Python's literals have more. An integer that is given as 3.0 becomes 3.
 
         Raises:
             BadCall: a value is none of JSON's or has too many digits or levels, or the arguments do not fit the tool.
         """
         try:
             plain: dict[str, Any] = json.loads(json.dumps(dict(arguments), allow_nan=False))
-            fault = next(iter(Draft202012Validator(self._arguments).iter_errors(plain)), None)
+            fault = next(iter(self._validator.iter_errors(plain)), None)
         except (TypeError, ValueError, RecursionError) as error:
             raise BadCall(f"{self.name}: the arguments must be values of JSON: {error}") from error
         if fault is not None:
             where = f"argument {fault.path[0]!r}: " if fault.path else ""
             raise BadCall(f"{self.name}: {where}{fault.message}")
-        return plain
+        return {name: _whole(value, self.parameters.get(name, {})) for name, value in plain.items()}
 
     def arguments(self, command: str) -> dict[str, Any] | None:
         """The arguments of a call that gives the command; None where no call of this tool gives it."""
@@ -129,7 +138,7 @@ class Tool:
         return None
 
     def _checked(self, arguments: Any) -> dict[str, Any] | None:
-        return arguments if Draft202012Validator(self._arguments).is_valid(arguments) else None
+        return arguments if self._validator.is_valid(arguments) else None
 
     def _pattern(self, template: str) -> re.Pattern[str]:
         parts = []
@@ -143,17 +152,62 @@ class Tool:
 
     def typed(self, texts: Mapping[str, str]) -> dict[str, Any]:
         """Arguments from their texts; what has another type than its parameter, or no parameter, stays a text."""
-        return {name: value_of(text, self.parameters.get(name, {}).get("type")) for name, text in texts.items()}
+        whole = self._validator
+        faults = {name: whole.evolve(schema=schema).iter_errors for name, schema in self.parameters.items()}
+        return {name: _closest(text, faults[name]) if name in faults else text for name, text in texts.items()}
 
 
 def value_of(text: str, kind: Any) -> Any:
-    """A text as a value of one of JSON Schema's types."""
-    try:
-        if kind in ("integer", "number", "boolean"):
-            return json.loads(text.lower())
-        return json.loads(text, strict=False) if kind in ("array", "object") else text
-    except (ValueError, RecursionError):
-        return text
+    """A text as a value of one of JSON Schema's types, or of one of a list of them; a text where it is of none."""
+    kinds = [each for each in (kind if isinstance(kind, list) else [kind]) if each in TYPES]
+    return _closest(text, Draft202012Validator({"type": kinds}).iter_errors) if kinds else text
+
+
+def _closest(text: str, faults: Callable[[Any], Iterable[ValidationError]]) -> Any:
+    """The first of the values that a text may stand for which has no faults, or else which has the right type."""
+
+    def misfit(value: Any) -> int:
+        try:
+            rules = [fault.validator for fault in faults(value)]
+        except RecursionError:
+            return 2
+        return 2 if "type" in rules else min(len(rules), 1)
+
+    return min(_readings(text), key=misfit)
+
+
+def _readings(text: str) -> Iterator[Any]:
+    """The text itself, and the JSON value that it is; of ``true``, ``false`` and ``null`` in any spelling."""
+    yield text
+    with suppress(ValueError, RecursionError):
+        word = text.strip().lower()
+        json_text = word if word in ("true", "false", "null") else text
+        yield json.loads(json_text, strict=False, parse_constant=_no_number)
+
+
+def _no_number(name: str) -> float:
+    raise ValueError(f"{name} is no number")
+
+
+def types_of(schema: Schema) -> set[str]:
+    """The types that a schema names, also in its alternatives."""
+    kinds = schema.get("type", ())
+    alternatives = [part for key in ("anyOf", "oneOf") for part in schema.get(key, ()) if isinstance(part, Mapping)]
+    return {kinds} if isinstance(kinds, str) else set(kinds).union(*map(types_of, alternatives))
+
+
+def _whole(value: Any, schema: Schema) -> Any:
+    """The value; 3.0 becomes an integer where the schema asks for one, which accepts 3.0, too."""
+    if isinstance(value, list):
+        items = schema.get("items")
+        return [_whole(each, items) for each in value] if isinstance(items, Mapping) else value
+    due = "integer" in (kinds := types_of(schema)) and "number" not in kinds
+    return int(value) if due and isinstance(value, float) and value.is_integer() else value
+
+
+def _written(value: Any) -> Any:
+    """The value as a command has it: a float without an exponent."""
+    return f"{Decimal(repr(value)):f}" if isinstance(value, float) else value
 
 
 def tool_of(name: str, description: str, schema: Schema) -> Tool:

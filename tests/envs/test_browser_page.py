@@ -169,6 +169,8 @@ def test_any_text_is_read_or_refused(text):
         ("select [3] [Peru]", ("select_option", {"bid": 3, "options": "Peru"})),
         ("press [Enter]", ("keyboard_press", {"key": "Enter"})),
         ("mouse_click [3] [4.5]", ("mouse_click", {"x": 3, "y": 4.5})),
+        ("mouse_click [3] [0.30000000000000004]", ("mouse_click", {"x": 3, "y": 0.1 + 0.2})),
+        ("mouse_click [0.0000000001] [4]", ("mouse_click", {"x": 1e-10, "y": 4})),
         ("close_tab", ("tab_close", {})),
         ("stop [N/A]", ("send_msg_to_user", {"text": "N/A"})),
     ],
@@ -176,4 +178,5 @@ def test_any_text_is_read_or_refused(text):
 def test_functions_stand_for_commands(command, call):
     tools = functions(FORMS)
     assert to_call(tools, command) == call and to_command(tools, *call) == command
+    assert read(command, FORMS)
     assert len(tools) == len(FORMS)

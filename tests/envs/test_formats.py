@@ -1,6 +1,7 @@
 """Replies in every action format."""
 
 import json
+import pickle
 
 import pytest
 from hypothesis import given
@@ -11,7 +12,7 @@ from agentgym_rl.envs.actions import TAIL, Action, ActionFormat, InvalidAction, 
 from agentgym_rl.envs.bounds import encodable
 from agentgym_rl.envs.core import EnvSpec
 from agentgym_rl.envs.formats import ECHO, MAX_RESPONSE_CHARACTERS, guarded, opening, reader, write
-from agentgym_rl.envs.tools import BadCall, Tool, to_call
+from agentgym_rl.envs.tools import BadCall, Tool, to_call, tool_of, value_of
 
 PLACE = {"type": "string", "description": "where"}
 TOOLS = (
@@ -122,6 +123,79 @@ def test_arguments_in_tags_have_the_types_of_the_function():
     texts = {"on": "True", "to": '["A", 1]', "name": "3", "other": "4"}
     assert tool.typed(texts) == {"on": True, "to": ["A", 1], "name": "3", "other": "4"}
     assert tool.typed({"on": "maybe", "to": "["}) == {"on": "maybe", "to": "["}
+
+
+OPTIONAL = {"anyOf": [{"type": "integer"}, {"type": "null"}], "default": None}
+CHOICE = {"$ref": "#/$defs/Choice"}
+SERVER = tool_of(
+    "f",
+    "Of an MCP server.",
+    {
+        "type": "object",
+        "properties": {
+            "n": OPTIONAL, "m": {"type": ["integer", "null"]}, "s": {"type": ["string", "integer"]},
+            "t": {"oneOf": [{"type": "string"}, {"type": "null"}]}, "list": {"anyOf": [{"type": "array"}, OPTIONAL]},
+            "rank": {"enum": [1, 2]}, "choice": {"anyOf": [CHOICE, {"type": "null"}]}, "few": {"type": "integer",
+            "maximum": 5}, "any": {},
+        },
+        "$defs": {"Choice": {"type": "object", "properties": {"x": {"type": "integer"}}}},
+    },
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "value"),
+    [
+        ("n", "3", 3), ("n", "null", None), ("n", "None", "None"), ("n", "x", "x"), ("m", "3", 3), ("m", "Null", None),
+        ("s", "3", "3"), ("t", "null", "null"), ("t", "3", "3"), ("list", "[3]", [3]), ("list", "3", 3),
+        ("rank", "2", 2), ("choice", '{"x": 3}', {"x": 3}), ("few", "7", 7), ("few", "NaN", "NaN"), ("any", "3", "3"),
+    ],
+)  # fmt: skip
+def test_an_argument_in_tags_is_the_first_value_that_its_schema_accepts(name, text, value):
+    assert SERVER.typed({name: text}) == {name: value}
+
+
+def test_a_tool_that_was_called_can_go_to_another_process():
+    SERVER.command(SERVER.typed({"n": "3"}))
+    assert pickle.loads(pickle.dumps(SERVER)) == SERVER
+
+
+def test_a_text_has_one_of_several_types():
+    assert value_of("3", ["integer", "null"]) == value_of("3", "integer") == 3
+    assert value_of("3", ["string", "integer"]) == value_of("3", {"odd": 1}) == value_of("3", ["odd"]) == "3"
+
+
+GAME = EnvSpec(
+    name="game",
+    instructions={},
+    splits={},
+    max_turns=1,
+    success_above=0,
+    tools=(
+        Tool("click", "Click.", {"id": {"type": "integer"}}, commands=("click [{id}]",)),
+        Tool("again", "Again.", {"n": OPTIONAL}, commands=("again{n}",)),
+        Tool("point", "Point.", {"x": {"type": "number"}}, commands=("point [{x}]",)),
+        Tool("rows", "Rows.", {"of": {"type": "array", "items": {"type": "integer"}}, "n": {"type": "number"}}),
+    ),
+)
+
+
+@pytest.mark.parametrize(
+    ("code", "command"),
+    [
+        ("click(12.0)", "click [12]"),
+        ("again(2.0)", "again2"),
+        ("point(12.0)", "point [12.0]"),
+        ("point(1e-07)", "point [0.0000001]"),
+        ("point(-2.5e20)", "point [-250000000000000000000]"),
+        ("rows([1.0, 2], 3.0)", 'rows with Action Input: {"of": [1, 2], "n": 3.0}'),
+    ],
+)
+def test_a_number_is_written_as_the_environment_reads_it(code, command):
+    assert reader(GAME, CODE)(code) == Action(command, "")
+    name, arguments = to_call(GAME.tools, command)
+    call = json.dumps({"function_name": name, "arguments": arguments})
+    assert reader(GAME, CALLS)(call) == Action(command, "")
 
 
 @pytest.mark.parametrize(

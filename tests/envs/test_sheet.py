@@ -16,7 +16,9 @@ from sweep import some, swept
 from tool_sessions import call, run_episode
 
 from agentgym_rl.envs import Task, make
+from agentgym_rl.envs.actions import Action, ActionFormat
 from agentgym_rl.envs.core import ProtocolError, Style, TaskNotFound
+from agentgym_rl.envs.formats import reader
 from agentgym_rl.envs.tooluse import Refused
 from agentgym_rl.envs.tooluse.sheet import Sheet
 from agentgym_rl.envs.tooluse.sheet.book import FUNCTIONS, Book
@@ -108,6 +110,37 @@ def test_transcript(style: Style, expected: list[str], finish: str) -> None:
     assert [step.terminated for step in steps] == [False] * 5 + [True]
 
 
+@pytest.mark.parametrize("finish", ["finish", "finish with Action Input:", "finish with Action Input: {}"])
+def test_finish_needs_no_answer_in_any_format(finish: str) -> None:
+    env = Sheet()
+    responses = {
+        ActionFormat.REACT: f"Action: {finish}",
+        ActionFormat.FUNCTION_CALLING: '{"function_name": "finish", "arguments": {}}',
+        ActionFormat.CODE_AS_ACTION: "```python\nfinish()\n```",
+    }
+    plan = env.oracle(Task("sheet", 1001))[:-1]
+    for action_format, response in responses.items():
+        action = reader(env.spec, action_format)(response)
+        assert isinstance(action, Action)
+        _, steps = run_episode(env, 1001, *plan, action.command)
+        assert steps[-1].terminated and steps[-1].reward == 1 and not steps[-1].info["invalid"]
+        assert steps[-1].observation.text == observed("done")
+    _, (refused,) = run_episode(env, 1001, call("finish", answer=[[1]]))
+    assert refused.info["invalid"] and not refused.terminated
+    assert "finish" not in [tool.name for tool in env.probes]
+
+
+def test_a_plan_of_a_file_may_finish_without_an_answer(tmp_path: Path) -> None:
+    plan = [["open_sheet", {"name": "Sheet1"}], ["finish", {}]]
+    file = tmp_path / "tasks.jsonl"
+    file.write_text(
+        json.dumps({"start": 1001, "instruction": "Open a sheet.", "check": {"answer": "done"}, "plan": plan})
+    )
+    env = Sheet(tasks=str(file))
+    _, steps = run_episode(env, 0, *env.oracle(Task("sheet", 0)))
+    assert [step.reward for step in steps] == [0, 1]
+
+
 @pytest.mark.sweep
 @pytest.mark.parametrize(("split", "style"), [("train", "compact"), ("test", "agentgym")])
 def test_oracle_solves(split: str, style: Style) -> None:
@@ -194,6 +227,18 @@ CELLS: dict[tuple[int, int], str | float] = {(1, 1): 2.0, (1, 2): 3.0, (2, 1): "
         ("=ROUND(1250, -2)", 1300.0),
         ('=IF(A1<B1, "less", "more")', "less"),
         ("=IF(A2=1, 1, 0)", 0.0),
+        ("=IF(C1, A1/C1, 0)", 0.0),
+        ("=IF(A1, 1, SUM(A2+1))", 1.0),
+        ("=IF(A1>1, IF(C1>0, 1/0, B1), A2+1)", 3.0),
+        ('=A2="TEXT"', 1.0),
+        ('=A2<>"Text"', 0.0),
+        ('="b"="a"', 0.0),
+        ("=A1=2", 1.0),
+        ('=A1="2"', 0.0),
+        ("=C1=0", 1.0),
+        ("=C1<1", 1.0),
+        ('=C1=""', 1.0),
+        ("=IF(C1=0, 0, A1/C1)", 0.0),
         ("=C7", ""),
         ("=A2", "text"),
     ],
@@ -209,6 +254,11 @@ def test_formulas(formula: str, value: str | float) -> None:
         ("=1/0", "division by zero"),
         ("=AVERAGE(C1:C9)", "AVERAGE of no numbers"),
         ("=A2+1", "'text' is not a number"),
+        ("=IF(A1, 1/0, 1)", "division by zero"),
+        ("=IF(C1, 1, A2+1)", "'text' is not a number"),
+        ("=IF(1/0, 1, 2)", "division by zero"),
+        ("=IF(A1, 1, 2 3)", "expected ','"),
+        ("=IF(A1, A1:B2, 1)", "a range must stand in a function"),
         ("=VLOOKUP(A1,B1)", r"VLOOKUP with 2 arguments is no function; there are SUM, AVERAGE"),
         ("=A1:B2", "a range must stand in a function"),
         ("=A1 B1", "unexpected 'B1'"),

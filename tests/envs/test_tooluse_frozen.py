@@ -50,7 +50,7 @@ FROZEN = {
         "test_variants": "2e838cadecac2276",
     },
     "sheet": {
-        "spec": "905f624dfaa4f620",
+        "spec": "cd1ecad548ead947",
         "train": "ab17246c66b9139e",
         "test": "291aa08618937dae",
         "train_variants": "07ef1af8a62f5d8e",

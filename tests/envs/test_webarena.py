@@ -91,6 +91,12 @@ def test_the_tasks_have_the_format_of_the_files() -> None:
     assert json.loads(json.dumps(entry_of_task)) == entry_of_task
 
 
+def test_nobody_moves_to_where_the_account_is() -> None:
+    problems = [tasks.problem(index) for split in tasks.SPLITS.values() for index in split]
+    cities = {problem.config.targets[0].exact for problem in problems if problem.label.endswith(": move")}
+    assert len(cities) == 11 and "Ashford" not in cities
+
+
 def test_without_a_judge_its_split_is_refused() -> None:
     assert "judged" in WebArena().spec.unavailable
     assert not WebArena(judge_url="http://127.0.0.1:1", judge_model="m").spec.unavailable

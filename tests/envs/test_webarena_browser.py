@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
+from urllib.parse import urlencode
 
 import pytest
 
@@ -25,6 +26,7 @@ from agentgym_rl.envs.core import EnvFault, EnvTimeout, EnvUnavailable, Protocol
 from agentgym_rl.envs.hosts import LocalHost
 from agentgym_rl.envs.probe import GARBAGE, BadAction, follow, walk
 from agentgym_rl.envs.webarena import COMMANDS, WebArena, tasks
+from agentgym_rl.envs.webarena.episode import Episode
 from agentgym_rl.envs.webarena.sites.visit import SITES, Visit
 
 pytestmark = [
@@ -62,6 +64,57 @@ def test_an_end_without_the_work_earns_nothing(env: WebArena, template: str) -> 
     trail = asyncio.run(walk(env, task(template), follow(["stop [I am done]"])))
     assert (trail.reward, trail.done) == (0, True)
     assert trail.steps[-1].observation.text == "The task is over: it is not solved."
+
+
+COMMENT = "http://tracker.test/{project}/issues/{id}/notes"
+REPORT = "http://tracker.test/{project}/issues"
+POST = "http://forum.test/f/{forum}/submit"
+CART, ORDERS = "http://shop.test/product/{product}/cart", "http://shop.test/orders"
+
+
+@pytest.mark.parametrize(
+    ("template", "requests", "right"),
+    [
+        ("cart", [(CART, {"quantity": "{number}"})], True),
+        ("cart", [(CART, {"quantity": "9"}), (CART, {"quantity": "{number}"})], False),
+        ("buy", [(CART, {"quantity": "1"}), (ORDERS, {})], True),
+        ("buy", [(CART, {"quantity": "9"}), (CART, {"quantity": "1"}), (ORDERS, {})], False),
+        ("answer in the tracker", [(COMMENT, {"comment": "{town} was founded in {year}."})], True),
+        ("answer in the tracker", [(COMMENT, {"comment": "{year}0"})], False),
+        ("report", [(REPORT, {"title": "{part} is cut off", "description": "Seen on a small screen."})], True),
+        ("report", [(REPORT, {"title": "A fault", "description": "{part} is cut off. Seen on a small screen"})], False),
+        ("post", [(POST, {"title": "Looking for {thing} for {forum}", "body": "Any ideas?"})], True),
+        ("post", [(POST, {"title": "Looking for {thing} for {forum}", "body": "Well?"})], False),
+        ("price in the forum", [(POST, {"title": "{name}", "body": "{price}"})], True),
+        ("price in the forum", [(POST, {"title": "?", "body": "{price}"}), (POST, {"title": "{name}", "body": "?"})],
+         False),
+    ],
+)  # fmt: skip
+def test_what_is_left_on_the_sites_is_scored(
+    template: str, requests: list[tuple[str, dict[str, str]]], right: bool
+) -> None:
+    """Requests are sent as the forms of the pages send them; what is in braces are the values of the task."""
+    number = task(template).index
+    row = dict(tasks.entry(number)["instantiation_dict"])
+
+    async def play() -> bool:
+        problem = tasks.problem(number)
+        episode = await Episode.built_in(problem)
+        assert episode._visit is not None
+        products = episode._visit.db.execute("SELECT name, id FROM products")
+        row["product"] = dict(map(tuple, products)).get(row.get("name"))
+        try:
+            await episode.start()
+            for url, form in requests:
+                sent = urlencode({key: value.format(**row) for key, value in form.items()})
+                moved = episode._visit.serve(Asked("POST", url.format(**row), sent.encode()))
+                assert moved is not None
+                await episode.session.goto(moved.headers["Refresh"].removeprefix("0; url="))
+            return await episode.solved("done", None, None)
+        finally:
+            await episode.close()
+
+    assert CHROMIUM.call_blocking(play()) is right
 
 
 def test_it_keeps_the_contract() -> None:

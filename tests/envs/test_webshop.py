@@ -260,6 +260,21 @@ def test_what_the_page_does_not_offer_changes_nothing(action):
     assert pages[1] == pages[0] and visit.score is None and not visit.act(action)
 
 
+def test_an_option_is_clicked_as_either_wording_shows_it():
+    spaced = shop_of(replace(SHOE, options={"color": ("red  |  blue", "red |  blue", " green "), "size": ("a \n b",)}))
+    for click, chosen in (
+        ("red  |  blue", {"color": "red  |  blue"}),
+        ("red |  blue", {"color": "red |  blue"}),
+        ("red | blue", {"color": "red |  blue"}),  # the last of those that look alike
+        ("green", {"color": " green "}),
+        ("a b", {"size": "a \n b"}),
+        ("red", {}),
+    ):
+        _, visit = seen(["search[shoes]", "click[b000000001]", f"click[{click}]"], spaced)
+        assert visit.options == chosen
+    assert "[red | blue] [red | blue] [green]" in visit.page.compact
+
+
 def test_buttons_go_before_options_of_the_same_name():
     named = replace(SHOE, options={"style": ("buy now", "search", "next >")})
     visit = shop_of(named).visit(GOAL)

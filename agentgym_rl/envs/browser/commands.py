@@ -11,7 +11,7 @@ from agentgym_rl.envs.tools import Tool
 
 MAX_COMMAND_CHARACTERS = 10_000
 
-_ID, _NUMBER, _TEXT = r"\[?(\d{1,9})\]?", r"\[(-?\d{1,5}(?:\.\d{1,9})?)\]", r"\[(.*)\]"
+_ID, _NUMBER, _TEXT = r"\[?(\d{1,9})\]?", r"\[(-?\d{1,5}(?:\.\d+)?)\]", r"\[(.*)\]"
 
 FORMS = {
     "click": f"{_ID}",

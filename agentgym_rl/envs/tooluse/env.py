@@ -10,7 +10,7 @@ from agentgym_rl.envs.tooluse import wording
 from agentgym_rl.envs.tooluse.problem import Draft, Problem
 from agentgym_rl.envs.tooluse.tasks import TaskSource
 from agentgym_rl.envs.tooluse.tool import CHECK, FINISH, Function, Refused, S, read_command
-from agentgym_rl.envs.tooluse.written import ExplorableTools, WrittenTasks, value_of
+from agentgym_rl.envs.tooluse.written import DONE, ExplorableTools, WrittenTasks, value_of
 
 
 class ToolEnv(ExplorableTools, Generic[S]):
@@ -33,11 +33,13 @@ class ToolEnv(ExplorableTools, Generic[S]):
         self._own = own
         self._tasks = own if tasks is None else WrittenTasks(self.name, tasks, own, draft)
         functions = list(draft.functions.values())
-        tools = (*(function.tool for function in functions), CHECK, FINISH)
+        tools = (*(function.tool for function in functions), CHECK, draft.finish)
         self._tools = {tool.name: tool for tool in tools}
         self._spec = EnvSpec(
             name=self.name,
-            instructions={each: wording.instruction(each, draft.texts, functions) for each in self.styles},
+            instructions={
+                each: wording.instruction(each, draft.texts, functions, draft.finish) for each in self.styles
+            },
             splits=self._tasks.splits,
             max_turns=15,
             success_above=0.99,
@@ -61,7 +63,7 @@ class ToolEnv(ExplorableTools, Generic[S]):
         try:
             name, arguments = read_command(self._tools, action)
             if name == FINISH.name:
-                answer = arguments["answer"]
+                answer = arguments.get("answer", DONE)
                 text = wording.result(str(answer), self.style)
             elif name == CHECK.name:
                 text = wording.names(self._spec.tools, self.style)

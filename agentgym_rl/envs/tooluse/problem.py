@@ -8,8 +8,9 @@ from random import Random
 from typing import Any, ClassVar, Generic, TypeVar
 
 from agentgym_rl.envs.explorable import Call
+from agentgym_rl.envs.tools import Tool
 from agentgym_rl.envs.tooluse.answers import matches
-from agentgym_rl.envs.tooluse.tool import Function, S, ToolEnvTexts
+from agentgym_rl.envs.tooluse.tool import FINISH, Function, S, ToolEnvTexts
 
 T = TypeVar("T")
 
@@ -52,6 +53,8 @@ class Draft(ABC, Generic[S]):
 
     texts: ClassVar[ToolEnvTexts]
     functions: ClassVar[Mapping[str, Function]]
+    finish: ClassVar[Tool] = FINISH
+    """Ends the task."""
 
     def __init__(self, rng: Random) -> None:
         self.rng = rng

@@ -7,7 +7,7 @@ from types import ModuleType
 from typing import Any, TypeVar
 
 from agentgym_rl.envs.bounds import encodable_json
-from agentgym_rl.envs.tools import BadCall, Schema, Tool, literal
+from agentgym_rl.envs.tools import BadCall, Tool, literal
 
 S = TypeVar("S")
 """State of a session, which the tools of an environment read and change."""
@@ -146,13 +146,11 @@ def read_command(tools: Mapping[str, Tool], command: str) -> tuple[str, dict[str
     if name not in tools:
         raise Refused(f"there is no action {name[:ECHO]!r}; check_valid_actions lists all")
     try:
-        arguments = _arguments(text.strip())
-        tools[name].command(arguments)
+        return name, tools[name].plain(_arguments(text.strip()))
     except BadCall as error:
         raise Refused(str(error)[: 3 * ECHO]) from error
     except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError) as error:
         raise Refused(f"{name}: the arguments must be one JSON object, such as {_sample(tools[name])}") from error
-    return name, {key: _whole(value, tools[name].parameters.get(key, {})) for key, value in arguments.items()}
 
 
 def _arguments(text: str) -> dict[str, Any]:
@@ -164,13 +162,6 @@ def _arguments(text: str) -> dict[str, Any]:
     if not isinstance(arguments, dict) or not all(isinstance(key, str) for key in arguments):
         raise ValueError("no object with names as keys")
     return arguments
-
-
-def _whole(value: Any, schema: Schema) -> Any:
-    """The value; 3.0 becomes an integer where the schema asks for one, which accepts 3.0, too."""
-    kinds = schema.get("type", ())
-    kinds = [kinds] if isinstance(kinds, str) else kinds
-    return int(value) if isinstance(value, float) and "integer" in kinds and "number" not in kinds else value
 
 
 def _no_number(name: str) -> float:

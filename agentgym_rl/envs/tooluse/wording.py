@@ -5,7 +5,7 @@ from typing import Any
 
 from agentgym_rl.envs.core import Style
 from agentgym_rl.envs.tools import Tool
-from agentgym_rl.envs.tooluse.tool import CHECK, FINISH, Function, ToolEnvTexts
+from agentgym_rl.envs.tooluse.tool import CHECK, Function, ToolEnvTexts
 
 LIMIT = 3_000
 """Characters of a result that are printed."""
@@ -15,13 +15,13 @@ HOW = (
 )
 
 
-def instruction(style: Style, texts: ToolEnvTexts, functions: Sequence[Function]) -> str:
+def instruction(style: Style, texts: ToolEnvTexts, functions: Sequence[Function], finish: Tool) -> str:
     """The text before the first observation."""
-    tools = [*(function.tool for function in functions), CHECK, FINISH]
+    tools = [*(function.tool for function in functions), CHECK, finish]
     if style == "compact":
         return brief(texts.about, [tool for tool in tools if tool is not CHECK])
     returns = {function.tool.name: function.returns for function in functions}
-    returns |= {CHECK.name: "the names", FINISH.name: "the answer"}
+    returns |= {CHECK.name: "the names", finish.name: "the answer"}
     described = "\n\n".join(_describe(tool, returns[tool.name]) for tool in tools)
     return (
         f"{texts.about} You work by calling actions, one in each reply, until you call finish. These actions exist:\n\n"

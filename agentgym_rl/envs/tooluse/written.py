@@ -114,7 +114,7 @@ def reader(draft: type[Draft[Any]]) -> Callable[[Mapping[str, Any], Path], ToolT
 
     def read(line: Mapping[str, Any], folder: Path) -> ToolTask:
         task = task_with_start(line, folder)
-        task.check_calls(tools, CHECK, FINISH)
+        task.check_calls(tools, CHECK, draft.finish)
         return task
 
     return read
@@ -235,7 +235,7 @@ class ExplorableTools(Explorable):
 
     @property
     def probes(self) -> Sequence[Tool]:
-        return [tool for tool in self.spec.tools if tool not in (CHECK, FINISH)]
+        return [tool for tool in self.spec.tools if tool != CHECK and tool.name != FINISH.name]
 
     def call(self, command: str) -> Call | None:
         try:

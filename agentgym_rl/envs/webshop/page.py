@@ -58,7 +58,7 @@ class Page:
         for element in self.elements:
             if element.kind in ("label", "hidden") or (element.kind == "wish" and not self.can_search):
                 continue
-            text = " ".join(element.text.split())
+            text = squeezed(element.text)
             if element.kind in ("button", "link", "option"):
                 text = f"({text})" if element.chosen else f"[{text}]"
             parts += ["\n" if element.kind in ("title", "link", "name") and parts else " ", text]
@@ -76,6 +76,17 @@ class Page:
         by_text = pressed | {element.text: element for element in self.elements if element.kind == "option"}
         by_text.pop(SEARCH.lower(), None)
         return by_text
+
+    def target(self, text: str) -> str | None:
+        """What of :attr:`clickable` a text means, as either wording of the page shows it; None where nothing."""
+        if text in self.clickable:
+            return text
+        return {squeezed(key): key for key in self.clickable}.get(text)
+
+
+def squeezed(text: str) -> str:
+    """A text with single spaces."""
+    return " ".join(text.split())
 
 
 def search_page(wish: str) -> Page:

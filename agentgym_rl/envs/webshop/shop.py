@@ -126,9 +126,10 @@ class Visit:
         if kind == "search":
             self._search(value)
             return True
-        if kind != "click" or value not in self.page.clickable:
+        target = self.page.target(value) if kind == "click" else None
+        if target is None:
             return False
-        self._click(value)
+        self._click(target)
         return True
 
     def _search(self, query: str) -> None:

@@ -43,6 +43,6 @@ class Sheet(ToolEnv[Book]):
 
     async def _step(self, action: str) -> Step:
         name, _, arguments = action.partition("with Action Input:")
-        if name.strip() == "finish" and arguments.strip() in ("", "{}"):  # AgentGym's takes no answer
-            action = to_command(self.spec.tools, "finish", {"answer": "done"})
+        if name.strip() == "finish" and not arguments.strip():  # AgentGym's takes no arguments
+            action = to_command(self.spec.tools, "finish", {})
         return await super()._step(action)

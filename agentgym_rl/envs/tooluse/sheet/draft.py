@@ -1,6 +1,7 @@
 """Drafts of tasks about a workbook: random tables, and the calls that change one of them."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from random import Random
 from typing import Any
 
@@ -11,6 +12,7 @@ from agentgym_rl.envs.tooluse.sheet.formula import Value, name
 from agentgym_rl.envs.tooluse.sheet.grid import Grid
 from agentgym_rl.envs.tooluse.sheet.judge import Judge
 from agentgym_rl.envs.tooluse.sheet.tables import TABLES, Table, draw, number
+from agentgym_rl.envs.tooluse.tool import FINISH
 
 
 class SheetDraft(Draft[Book]):
@@ -18,6 +20,7 @@ class SheetDraft(Draft[Book]):
 
     texts = TEXTS
     functions = FUNCTIONS
+    finish = replace(FINISH, optional=("answer",))
     table: Table
     """The table of the task."""
     title: str

@@ -10,11 +10,13 @@
 """
 
 import math
+import operator
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from decimal import ROUND_HALF_UP, Context, Decimal
-from typing import ClassVar
+from functools import partial
+from typing import Any, ClassVar
 
 Value = str | float
 """The value of a cell; an empty cell has the empty text."""
@@ -63,6 +65,13 @@ FUNCTIONS: Mapping[str, Callable[[list[float]], float]] = {
 }
 """Functions of all numbers in their arguments; text is ignored. The parser handles ``ROUND`` and ``IF``."""
 
+_CALCULATE: Mapping[str, Callable[[float, float], float]] = {
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "/": operator.truediv,
+}
+
 _TOKEN = re.compile(
     r'\s*(?:(?P<number>\d+\.?\d*|\.\d+)|(?P<text>"[^"]*")|(?P<cell>[A-Z][1-9]\d{0,3})(?![A-Za-z0-9(])'
     r"|(?P<name>[A-Za-z]+)(?=\s*\()|(?P<sign><>|<=|>=|[-+*/=<>(),:]))"
@@ -87,10 +96,10 @@ def evaluate(formula: str, read: Read) -> Value:
     if len(formula) > MAX_FORMULA_CHARACTERS:
         raise FormulaError(f"a formula has at most {MAX_FORMULA_CHARACTERS} characters")
     parser = _Parser(_tokens(formula[1:]), read)
-    value = _single(parser.comparison(0))
+    value = parser.comparison(0)
     if parser.rest:
         raise FormulaError(f"unexpected {parser.rest[0][1]!r} in the formula")
-    return value
+    return _single(value())
 
 
 def moved(formula: str, move: Callable[[int, int], Place | None]) -> str:
@@ -123,6 +132,8 @@ def _tokens(text: str) -> list[tuple[str, str]]:
 
 _Range = list[Value]
 """The values of a range, empty ones included."""
+_Term = Callable[[], Value | _Range]
+"""Gives the value of a part of a formula, or raises FormulaError."""
 
 
 @dataclass
@@ -132,53 +143,50 @@ class _Parser:
     cells: int = 0
     """Cells in the ranges so far."""
 
-    COMPARE: ClassVar[Mapping[str, Callable[[Value, Value], bool]]] = {
-        "=": lambda a, b: a == b,
-        "<>": lambda a, b: a != b,
-        "<": lambda a, b: order(a) < order(b),
-        ">": lambda a, b: order(a) > order(b),
-        "<=": lambda a, b: order(a) <= order(b),
-        ">=": lambda a, b: order(a) >= order(b),
+    COMPARE: ClassVar[Mapping[str, Callable[[Any, Any], bool]]] = {
+        "=": operator.eq,
+        "<>": operator.ne,
+        "<": operator.lt,
+        ">": operator.gt,
+        "<=": operator.le,
+        ">=": operator.ge,
     }
+    """Of the keys of :func:`_compared`."""
 
-    def comparison(self, depth: int) -> Value | _Range:
+    def comparison(self, depth: int) -> _Term:
         left = self._sum(depth)
-        if (sign := self._sign(*self.COMPARE)) is not None:
-            return float(self.COMPARE[sign](_single(left), _single(self._sum(depth))))
-        return left
+        if (sign := self._sign(*self.COMPARE)) is None:
+            return left
+        right, holds = self._sum(depth), self.COMPARE[sign]
+        return lambda: float(holds(*_compared(_single(left()), _single(right()))))
 
-    def _sum(self, depth: int) -> Value | _Range:
+    def _sum(self, depth: int) -> _Term:
         left = self._product(depth)
         while (sign := self._sign("+", "-")) is not None:
-            right = _number(self._product(depth))
-            left = _finite(_number(left) + (right if sign == "+" else -right))
+            left = partial(_calculated, left, sign, self._product(depth))
         return left
 
-    def _product(self, depth: int) -> Value | _Range:
+    def _product(self, depth: int) -> _Term:
         left = self._signed(depth)
         while (sign := self._sign("*", "/")) is not None:
-            right = _number(self._signed(depth))
-            if sign == "/" and right == 0:
-                raise FormulaError("division by zero")
-            first = _number(left)
-            left = _finite(first * right if sign == "*" else first / right)
+            left = partial(_calculated, left, sign, self._signed(depth))
         return left
 
-    def _signed(self, depth: int) -> Value | _Range:
+    def _signed(self, depth: int) -> _Term:
         factor, signed = 1.0, False
         while (sign := self._sign("-", "+")) is not None:
             factor, signed = (-factor if sign == "-" else factor), True
         value = self._atom(depth)
-        return factor * _number(value) if signed else value
+        return (lambda: factor * _number(value())) if signed else value
 
-    def _atom(self, depth: int) -> Value | _Range:
+    def _atom(self, depth: int) -> _Term:
         if depth > DEEPEST:
             raise FormulaError(f"a formula has at most {DEEPEST} brackets within brackets")
         kind, text = self._next()
         if kind == "number":
-            return float(text)
+            return lambda: float(text)
         if kind == "text":
-            return text[1:-1]
+            return lambda: text[1:-1]
         if kind == "cell":
             return self._cells(text)
         if kind == "name":
@@ -190,10 +198,10 @@ class _Parser:
             return found
         raise FormulaError(f"unexpected {text!r} in the formula")
 
-    def _cells(self, first: str) -> Value | _Range:
+    def _cells(self, first: str) -> _Term:
         start = _at(first)
         if self._sign(":") is None:
-            return self.read(*start)
+            return lambda: self.read(*start)
         kind, text = self._next()
         if kind != "cell":
             raise FormulaError(f"expected a cell after {first}:, got {text!r}")
@@ -201,24 +209,24 @@ class _Parser:
         self.cells += len(places)
         if self.cells > MAX_CELLS:
             raise FormulaError(f"the ranges of a formula have at most {MAX_CELLS} cells")
-        return [self.read(*place) for place in places]
+        return lambda: [self.read(*place) for place in places]
 
-    def _function(self, function: str, depth: int) -> Value:
-        arguments: list[Value | _Range] = []
+    def _function(self, function: str, depth: int) -> _Term:
+        arguments: list[_Term] = []
         while self._sign(")") is None:
             if arguments:
                 self._expect(",")
             arguments.append(self.comparison(depth))
         if function in FUNCTIONS:
-            values = [each for part in arguments for each in (part if isinstance(part, list) else [part])]
-            return _finite(FUNCTIONS[function]([value for value in values if isinstance(value, float)]))
-        single = [_single(argument) for argument in arguments]
-        if function == "ROUND" and len(single) == 2:
-            return _rounded(_number(single[0]), int(max(-9.0, min(9.0, _number(single[1])))))
-        if function == "IF" and len(single) == 3:
-            return single[1] if _number(single[0]) else single[2]
+            return lambda: _finite(FUNCTIONS[function](_numbers(argument() for argument in arguments)))
+        if function == "ROUND" and len(arguments) == 2:
+            number, digits = arguments
+            return lambda: _rounded(_number(number()), int(max(-9.0, min(9.0, _number(digits())))))
+        if function == "IF" and len(arguments) == 3:
+            condition, then, otherwise = arguments
+            return lambda: _single((then if _number(condition()) else otherwise)())
         raise FormulaError(
-            f"{function} with {len(single)} arguments is no function; there are {', '.join(FUNCTIONS)}, "
+            f"{function} with {len(arguments)} arguments is no function; there are {', '.join(FUNCTIONS)}, "
             "ROUND(number, digits) and IF(condition, then, else)"
         )
 
@@ -249,6 +257,26 @@ def _at(cell: str) -> Place:
     if place is None:
         raise FormulaError(f"{cell!r} is no cell")
     return place
+
+
+def _compared(left: Value, right: Value) -> tuple[object, object]:
+    """Sort keys of two values; what is empty counts as 0 beside a number, as in calculations."""
+    if isinstance(left, float) != isinstance(right, float):
+        left, right = (0.0 if value == "" else value for value in (left, right))
+    return order(left), order(right)
+
+
+def _calculated(left: _Term, sign: str, right: _Term) -> float:
+    first, second = _number(left()), _number(right())
+    if sign == "/" and second == 0:
+        raise FormulaError("division by zero")
+    return _finite(_CALCULATE[sign](first, second))
+
+
+def _numbers(values: Iterable[Value | _Range]) -> list[float]:
+    """The numbers among values and in ranges."""
+    flat = (each for value in values for each in (value if isinstance(value, list) else [value]))
+    return [value for value in flat if isinstance(value, float)]
 
 
 def _single(value: Value | _Range) -> Value:
