@@ -7,8 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from agentgym_rl.envs.checks import CHECKS, Skipped, Subject, spec_sane
-from agentgym_rl.envs.core import EnvSpec, Task
+from agentgym_rl.envs.core import EnvSpec, Task, TextEnv
 from agentgym_rl.envs.hosts import EnvHost, LocalHost
+
+CLOSES = "session can be closed"
+"""Title of the finding about a session whose last close fails."""
 
 Progress = Callable[[str, float], None]
 """Called with the name of the present check and the share of all work that is done."""
@@ -65,6 +68,12 @@ def check(
 
     async def run() -> Report:
         at = host or LocalHost()
+        try:
+            return await report_of(at)
+        finally:
+            await at.close()
+
+    async def report_of(at: EnvHost) -> Report:
         await at.check(name, options)
         env = at.open(name, options or {})
         if not isinstance(env.spec, EnvSpec):
@@ -81,11 +90,10 @@ def check(
         try:
             findings = [await _find(subject, number, progress) for number in range(len(CHECKS))]
         finally:
-            await env.close()
-            await at.close()
+            unclosed = await _close(env)
         if progress:
             progress("done", 1)
-        return Report(name, env.style, subject.splits, len(tasks), tuple(findings))
+        return Report(name, env.style, subject.splits, len(tasks), (*findings, *unclosed))
 
     return asyncio.run(run())
 
@@ -94,6 +102,16 @@ def _sample(indices: Sequence[int], n: int | None, seed: int) -> list[int]:
     if n is None or n >= len(indices):
         return list(indices)
     return [indices[position] for position in random.Random(seed).sample(range(len(indices)), n)]
+
+
+async def _close(env: TextEnv) -> list[Finding]:
+    """Close the session; a finding where that fails."""
+    try:
+        await env.close()
+    except Exception as error:  # noqa: BLE001 - whatever it raises, all else that was found is to be reported
+        fault = f"close raised {type(error).__name__}: {error}"
+        return [Finding(CLOSES, False, fault, (fault,))]
+    return []
 
 
 async def _find(subject: Subject, number: int, progress: Progress | None) -> Finding:

@@ -14,10 +14,12 @@ The return values of a step have Gymnasium's meaning:
 from __future__ import annotations
 
 import asyncio
+import threading
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from math import isfinite
 from typing import Any, ClassVar, Literal, TypeVar, final
 
@@ -332,8 +334,10 @@ class TextEnv(ABC):
         if not self._in_episode:
             raise ProtocolError(f"{self.spec.name}: step before reset or after the end of the episode; reset first")
         result = _checked(await step(encodable(action)), Step, f"{type(self).__name__}._step")
-        if not isfinite(result.reward):
-            raise EnvFault(f"{type(self).__name__}._step gives the reward {result.reward}; rewards are in [0, 1]")
+        if not _finite(result.reward):
+            raise EnvFault(
+                f"{type(self).__name__}._step gives the reward {str(result.reward)[:80]}; rewards are in [0, 1]"
+            )
         if result.done:
             self._in_episode = False
         observation = _encodable(result.observation)
@@ -453,6 +457,14 @@ class TextEnv(ABC):
         return ()
 
 
+def _finite(reward: float) -> bool:
+    """Whether it is a finite number that a float can hold."""
+    try:
+        return isfinite(reward)
+    except OverflowError:  # an integer
+        return False
+
+
 def _encodable(observation: Observation) -> Observation:
     text = encodable(observation.text)
     return observation if text is observation.text else replace(observation, text=text)
@@ -463,12 +475,35 @@ THREADS = ThreadPoolExecutor(64, "env")
 
 
 async def in_thread(call: Callable[..., T], *arguments: Any) -> T:
-    """What a blocking call returns, made in one of :data:`THREADS`."""
-    return await asyncio.get_running_loop().run_in_executor(THREADS, call, *arguments)
+    """What a blocking call returns, made in one of :data:`THREADS`.
+
+    Raises:
+        RuntimeError: it raised StopIteration, which a future cannot hold, so that its caller would wait for ever.
+    """
+
+    def made() -> T:
+        try:
+            return call(*arguments)
+        except StopIteration as error:
+            raise RuntimeError(f"{call} raised StopIteration") from error
+
+    return await asyncio.get_running_loop().run_in_executor(THREADS, made)
 
 
 class BlockingEnv(TextEnv):
-    """An environment whose code blocks. Its calls run in threads so that other episodes do not wait for them."""
+    """An environment whose code blocks. Its calls run in threads so that other episodes do not wait for them.
+
+    A step that was given up at its time limit goes on in its thread: resets and steps of the session wait for its end,
+    so that it changes no later episode. Closing waits for nothing, and may end it.
+    """
+
+    @cached_property
+    def _one_call(self) -> threading.Lock:
+        return threading.Lock()
+
+    def _alone(self, call: Callable[..., T], *arguments: Any) -> T:
+        with self._one_call:
+            return call(*arguments)
 
     @abstractmethod
     def _reset_blocking(self, task: Task) -> Observation:
@@ -482,10 +517,10 @@ class BlockingEnv(TextEnv):
         """See :meth:`TextEnv._close`."""
 
     async def _reset(self, task: Task) -> Observation:
-        return await in_thread(self._reset_blocking, task)
+        return await in_thread(self._alone, self._reset_blocking, task)
 
     async def _step(self, action: str) -> Step:
-        return await in_thread(self._step_blocking, action)
+        return await in_thread(self._alone, self._step_blocking, action)
 
     async def _close(self) -> None:
         await in_thread(self._close_blocking)

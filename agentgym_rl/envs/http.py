@@ -3,7 +3,15 @@
 from collections.abc import Mapping
 from typing import Any
 
-from aiohttp import ClientError, ClientSession, ClientTimeout, InvalidURL, ServerTimeoutError, TCPConnector
+from aiohttp import (
+    ClientConnectorError,
+    ClientError,
+    ClientSession,
+    ClientTimeout,
+    InvalidURL,
+    ServerTimeoutError,
+    TCPConnector,
+)
 
 from agentgym_rl.envs.core import EnvTimeout, EnvUnavailable, ProtocolError
 
@@ -17,6 +25,10 @@ MAX_ANSWER_BYTES = 16 << 20
 
 class Absent(EnvUnavailable):
     """There is no server at the address, or it is full."""
+
+
+class Unconnected(Absent):
+    """There is no connection to the address, so that nothing was sent."""
 
 
 def session(token: str | None = None, proxies: bool = False) -> ClientSession:
@@ -41,7 +53,8 @@ async def request(
         body: sent as JSON, unless it is None.
 
     Raises:
-        Absent: there is no connection.
+        Unconnected: there is no connection.
+        Absent: it broke before the answer was complete.
         EnvTimeout: there is no answer in time.
         ProtocolError: the URL is none, or the answer is longer than :data:`MAX_ANSWER_BYTES`.
     """
@@ -58,10 +71,11 @@ async def request(
                     raise ProtocolError(f"{what}: the answer has more than {MAX_ANSWER_BYTES} bytes")
             return response.status, bytes(content)
     except ServerTimeoutError as error:
-        raise Absent(f"{what}: no connection within {connect_s:g} s") from error
+        raise Unconnected(f"{what}: no connection within {connect_s:g} s") from error
     except TimeoutError as error:
         raise EnvTimeout(f"{what}: no answer within {seconds:g} s") from error
     except InvalidURL as error:
         raise ProtocolError(f"{what}: {url!r} is no URL") from error
     except (ClientError, OSError) as error:
-        raise Absent(f"{what}: {str(error) or type(error).__name__}") from error
+        kind = Unconnected if isinstance(error, ClientConnectorError) else Absent
+        raise kind(f"{what}: {str(error) or type(error).__name__}") from error

@@ -5,6 +5,7 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from math import inf
 from typing import TypeVar
 
 from agentgym_rl.envs.core import EnvTimeout, EnvUnavailable
@@ -26,6 +27,8 @@ class Member:
     """Its open sessions."""
     failures: int = 0
     """Failures in a row."""
+    down_since: float = 0.0
+    """Time of the first of them."""
     back_at: float = 0.0
     """Time (:func:`time.monotonic`) from which a failed member may be tried again."""
     fault: str = ""
@@ -37,7 +40,7 @@ class Pool:
 
     A lease goes to the member with the fewest. A member that failed gets none for a time that doubles with each failure
     in a row (from :data:`FIRST_BACKOFF` to :data:`LONGEST_BACKOFF` seconds). Then one caller tries it, and when that
-    succeeds it gets leases again.
+    succeeds it gets leases again. What several callers find out at the same time is one failure.
 
     Args:
         names: of the members.
@@ -65,7 +68,7 @@ class Pool:
         """Open something at a member; :meth:`release` must follow.
 
         Where opening raises EnvUnavailable or EnvTimeout, another member is tried. Waits as long as all working members
-        are full, and at most ``patience`` seconds for one that works.
+        are full, and at most ``patience`` seconds for one that works; an attempt that began within them may end later.
 
         Args:
             avoid: a member to use only where no other is free.
@@ -75,17 +78,17 @@ class Pool:
         """
         self._asking += 1
         try:
-            given_up_at = time.monotonic() + patience
+            begun = time.monotonic()
             while True:
+                given_up_at = self._given_up_at(begun, patience)
                 member = self._choose(avoid)
                 if member is None:
-                    await self._wait(given_up_at, patience)
+                    await self._wait(given_up_at)
                     continue
                 member.leases += 1
                 try:
                     return member, await self._open(open_at, member)
-                except (EnvUnavailable, EnvTimeout) as error:
-                    self._out(member, error)
+                except (EnvUnavailable, EnvTimeout):
                     self.release(member)
                 except BaseException:  # also a cancelled caller
                     self.release(member)
@@ -104,29 +107,52 @@ class Pool:
             self._out(member, error)
 
     def _out(self, member: Member, error: Exception) -> None:
+        now = time.monotonic()
+        if not member.failures:
+            member.down_since = now
         member.failures += 1
         member.fault = str(error)
         # the exponent's bound keeps the number finite
         wait = min(LONGEST_BACKOFF, FIRST_BACKOFF * 2 ** min(member.failures - 1, 20))
-        member.back_at = time.monotonic() + wait
+        member.back_at = now + wait
         self._changed.set()
 
     async def _open(self, open_at: Callable[[str], Awaitable[T]], member: Member) -> T:
-        if not member.failures:
-            return await open_at(member.name)
-        member.back_at = time.monotonic() + LONGEST_BACKOFF  # no other caller tries it meanwhile
+        """Open at a member and record whether that failed. One that failed before is probed first, by one caller."""
+        again = member.failures > 0
+        if again:
+            member.back_at = time.monotonic() + LONGEST_BACKOFF  # no other caller tries it meanwhile
+        known = member.back_at
         try:
-            if self._probe is not None:
+            if again and self._probe is not None:
                 await self._probe(member.name)
             opened = await open_at(member.name)
-        except (EnvUnavailable, EnvTimeout):
+        except (EnvUnavailable, EnvTimeout) as error:
+            if member.back_at == known:  # else others have found out since this attempt began
+                self._out(member, error)
             raise
         except BaseException:  # a wrong answer or a cancelled caller is no sign of its health
-            member.back_at = 0.0
+            if again and member.back_at == known:
+                member.back_at = 0.0
             raise
-        member.failures = 0
-        self._changed.set()
+        if again:
+            member.failures = 0
+            self._changed.set()
         return opened
+
+    def _given_up_at(self, begun: float, patience: float) -> float:
+        """Time at which a caller gives up that began at ``begun``: infinity while a member works.
+
+        Raises:
+            EnvUnavailable: it has come.
+        """
+        if not all(member.failures for member in self.members):
+            return inf
+        now, since = time.monotonic(), max(begun, *(member.down_since for member in self.members))
+        if now >= since + patience:
+            faults = "; ".join(f"{member.name}: {member.fault}" for member in self.members)
+            raise EnvUnavailable(f"nothing answered within {patience:g} s ({faults})")
+        return since + patience
 
     def _has_room(self, member: Member) -> bool:
         return self._sessions is None or member.leases < self._sessions
@@ -140,16 +166,11 @@ class Pool:
         ]
         return min(free, key=lambda member: (member is avoid, member.leases), default=None)
 
-    async def _wait(self, given_up_at: float, patience: float) -> None:
-        """Wait until something may have changed; raises EnvUnavailable if no member works and the time is up."""
-        now = time.monotonic()
+    async def _wait(self, given_up_at: float) -> None:
+        """Wait until something may have changed, at most until ``given_up_at``."""
         moments = [member.back_at for member in self.members if member.failures and self._has_room(member)]
-        if all(member.failures for member in self.members):
-            if now >= given_up_at:
-                faults = "; ".join(f"{member.name}: {member.fault}" for member in self.members)
-                raise EnvUnavailable(f"nothing answered within {patience:g} s ({faults})")
-            moments.append(given_up_at)
+        until = min([*moments, given_up_at])
         self._changed.clear()
         with suppress(TimeoutError):
-            async with asyncio.timeout(min(moments) - now if moments else None):
+            async with asyncio.timeout(None if until == inf else until - time.monotonic()):
                 await self._changed.wait()

@@ -5,7 +5,6 @@ import os
 import threading
 from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
-from functools import cache
 from typing import Any, Self, TypeVar
 
 from agentgym_rl.envs import registry
@@ -16,15 +15,25 @@ T = TypeVar("T")
 
 def wait(work: Coroutine[Any, Any, T]) -> T:
     """The result of ``work``, which runs in an event loop that all callers of the process share."""
-    return asyncio.run_coroutine_threadsafe(work, _loop(os.getpid())).result()
+    return asyncio.run_coroutine_threadsafe(work, _loop()).result()
 
 
-@cache
-def _loop(pid: int) -> asyncio.AbstractEventLoop:
-    """An event loop in a thread of its own; a forked process, which has no such thread, gets its own."""
-    loop = asyncio.new_event_loop()
-    threading.Thread(target=loop.run_forever, name="agentgym_rl.envs.sync", daemon=True).start()
-    return loop
+_LOOPS: dict[int, asyncio.AbstractEventLoop] = {}
+"""By process: a forked one, which has no thread of its parent's, gets its own."""
+
+
+def _loop() -> asyncio.AbstractEventLoop:
+    """An event loop in a thread of its own, for all callers of this process."""
+    process = os.getpid()
+    if process not in _LOOPS:
+        made = asyncio.new_event_loop()
+        # One of several first callers wins. A lock would do it, too, but one that is held when the process forks stays
+        # held in the child.
+        if _LOOPS.setdefault(process, made) is made:
+            threading.Thread(target=made.run_forever, name="agentgym_rl.envs.sync", daemon=True).start()
+        else:
+            made.close()
+    return _LOOPS[process]
 
 
 def outside(call: Callable[[], T]) -> T:

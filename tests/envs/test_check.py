@@ -1,5 +1,6 @@
 """The checker passes a sound environment and names the fault of each broken one."""
 
+import asyncio
 import json
 import subprocess
 import sys
@@ -8,9 +9,10 @@ import pytest
 import toy
 
 from agentgym_rl.envs import checks
-from agentgym_rl.envs.check import check
-from agentgym_rl.envs.checks import CHECKS, HASH_SEEDS, reward_faults
+from agentgym_rl.envs.check import CLOSES, check
+from agentgym_rl.envs.checks import CHECKS, HASH_SEEDS, Subject, reward_faults, spec_sane
 from agentgym_rl.envs.core import Observation, Step, Task, UnknownEnv
+from agentgym_rl.envs.hosts import LocalHost
 from agentgym_rl.envs.probe import Walk
 
 pytestmark = pytest.mark.usefixtures("toys")
@@ -72,6 +74,24 @@ def test_broken_world_fails_the_check_meant_for_it(world, failing, says):
     assert any(says in fault for fault in report[failing].faults), report[failing].faults
 
 
+@pytest.mark.parametrize(
+    ("name", "sane"),
+    [
+        ("tool_shop", True), ("lmrlgym_chess", True), ("maze-far", True), ("a_1", True), ("tool_sheet", False),
+        ("lmrlgym_maze", False), ("House", False), ("my.env", False), ("2048", False), ("häuser", False),
+    ],
+)  # fmt: skip
+def test_a_name_whose_item_ids_do_not_read_back_is_a_fault(name, sane, monkeypatch):
+    monkeypatch.setattr(toy.Counter, "name", name)
+    subject = Subject(name, {}, toy.Counter(), [], ("train", "test"), LocalHost())
+
+    async def faults():
+        return [fault async for fault in spec_sane(subject)]
+
+    says = f"ids such as {name}_0 are not read as those of {name!r}; give small letters, digits, _ and -"
+    assert [fault.startswith(says) for fault in asyncio.run(faults())] == [True] * (not sane)
+
+
 @ONE
 @pytest.mark.parametrize("world", ["endless", "silent", "boundless", "shared", "halved"])
 def test_a_single_fault_does_not_fail_the_other_checks(world):
@@ -96,6 +116,26 @@ def test_steps_left_that_are_wrong(monkeypatch, wrong, says):
     report = check("counter", split="train", n=8)
     assert [finding.name for finding in report.findings if finding.passed is False] == ["steps left count down"]
     assert any(says in fault for fault in report["steps left count down"].faults)
+
+
+@ONE
+def test_a_close_that_fails_is_a_fault_beside_the_others(monkeypatch):
+    closed = []
+
+    class Here(LocalHost):
+        async def close(self):
+            closed.append(True)
+
+    async def fail(self):
+        raise OSError("the disk is full")
+
+    monkeypatch.setattr(toy.Silent, "_close", fail, raising=False)
+    report = check("silent", split="train", n=2, host=Here())
+    assert report[CLOSES].faults == ("close raised OSError: the disk is full",) and not report.passed
+    assert report["garbage is an observation"].passed is False and report["oracle solves"].passed
+    with pytest.raises(ValueError, match="n is 0"):
+        check("counter", n=0, host=Here())
+    assert closed == [True, True]
 
 
 @ONE

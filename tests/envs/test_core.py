@@ -1,13 +1,24 @@
 """What the base class does for every environment."""
 
 import asyncio
+import threading
 from dataclasses import replace
 
 import pytest
 import toy
 
 from agentgym_rl.envs import item_ids
-from agentgym_rl.envs.core import EnvFault, EnvUnavailable, ProtocolError, Task, TaskNotFound
+from agentgym_rl.envs.core import (
+    BlockingEnv,
+    EnvFault,
+    EnvUnavailable,
+    Observation,
+    ProtocolError,
+    Step,
+    Task,
+    TaskNotFound,
+    in_thread,
+)
 
 TASK = Task("counter", 1)
 
@@ -24,7 +35,7 @@ class Failing(toy.Counter):
         self.closed += 1
 
 
-@pytest.mark.parametrize("reward", [float("nan"), float("inf")])
+@pytest.mark.parametrize("reward", [float("nan"), float("inf"), 10**400])
 def test_a_reward_is_a_finite_number(reward):
     class Undefined(toy.Counter):
         async def _step(self, action):
@@ -33,7 +44,7 @@ def test_a_reward_is_a_finite_number(reward):
     async def main():
         env = Undefined()
         await env.reset(TASK)
-        with pytest.raises(EnvFault, match=f"Undefined._step gives the reward {reward}; rewards are in"):
+        with pytest.raises(EnvFault, match=r"Undefined\._step gives the reward .*; rewards are in"):
             await env.step("say 1")
 
     asyncio.run(main())
@@ -58,6 +69,54 @@ def test_calls_out_of_order_raise():
         assert (await env.reset(TASK)).text == "Count to 2."
 
     asyncio.run(main())
+
+
+def test_an_iterator_that_ends_in_a_thread_does_not_hang_the_caller():
+    async def main():
+        async with asyncio.timeout(1):
+            await in_thread(next, iter(()))
+
+    with pytest.raises(RuntimeError, match="raised StopIteration") as raised:
+        asyncio.run(main())
+    assert isinstance(raised.value.__cause__, StopIteration)
+
+
+def test_a_step_that_was_given_up_changes_no_later_episode():
+    """It goes on in its thread; a reset waits for its end, closing does not."""
+    go_on, did = threading.Event(), []
+
+    class Slow(BlockingEnv):
+        name, spec = "counter", toy.Counter().spec
+        goal = difficulty = oracle = None
+
+        def _reset_blocking(self, task):
+            did.append("reset")
+            return Observation("0")
+
+        def _step_blocking(self, action):
+            if action == "slow":
+                go_on.wait(5)
+            did.append(action)
+            return Step(Observation("1"), 0.0, terminated=False)
+
+        def _close_blocking(self):
+            did.append("close")
+
+    async def main():
+        env = Slow()
+        await env.reset(TASK)
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.02):
+                await env.step("slow")
+        await env.close()
+        again = asyncio.create_task(env.reset(TASK))
+        await asyncio.sleep(0.02)
+        go_on.set()
+        await again
+        await env.step("quick")
+
+    asyncio.run(main())
+    assert did == ["reset", "close", "slow", "reset", "quick"]
 
 
 def test_a_task_of_another_environment_is_refused_and_the_episode_goes_on():
@@ -95,6 +154,9 @@ def test_a_failed_step_leaves_the_episode_and_every_close_reaches_the_environmen
         ("textcraft_12", ("textcraft", 12)),
         ("lmrlgym_maze_3", ("maze", 3)),
         ("tool_weather_7", ("weather", 7)),
+        ("tool_shop_3", ("tool_shop", 3)),
+        ("lmrlgym_chess_3", ("lmrlgym_chess", 3)),
+        ("tool_weather_2_7", ("tool_weather_2", 7)),
         ("a_world_of_yours_0", ("a_world_of_yours", 0)),
         (
             "look_at_obj_in_light-AlarmClock-None-DeskLamp-301_trial_T20190907_174127_043461",

@@ -20,6 +20,7 @@ from agentgym_rl.envs import Task
 from agentgym_rl.envs.core import EnvTimeout, EnvUnavailable, ProtocolError, TaskNotFound, UnknownEnv
 from agentgym_rl.envs.hosts import HostSettings, LocalHost, open_host
 from agentgym_rl.envs.hosts.child import Sessions
+from agentgym_rl.envs.hosts.host import PerLoop
 from agentgym_rl.envs.hosts.workers import Worker, WorkerHost
 from agentgym_rl.envs.probe import GARBAGE, follow, solution, walk
 
@@ -367,6 +368,35 @@ def test_a_session_whose_environment_fails_is_closed_in_its_worker(monkeypatch, 
     asyncio.run(main())
 
 
+def test_workers_are_ended_though_another_did_not_start(monkeypatch):
+    ended = []
+
+    async def stop(self):
+        ended.append(self.name)
+        if self.name == "process worker 2":
+            raise OSError("it has gone")
+
+    class Failing(Here):
+        async def start(self, name):
+            if name == "process worker 1":
+                raise ValueError("a bug in the start")
+            return await super().start(name)
+
+    async def main():
+        host = Failing(HostSettings(kind="process", workers=3))
+        pool = host.pool()
+        with pytest.raises(ValueError, match="a bug in the start"):
+            await pool.worker("process worker 1")
+        for number in (2, 3):
+            await pool.worker(f"process worker {number}")
+        with pytest.raises(OSError, match="it has gone"):
+            await host.close()
+
+    monkeypatch.setattr(HereWorker, "stop", stop)
+    asyncio.run(main())
+    assert sorted(ended) == ["process worker 2", "process worker 3"]
+
+
 @pytest.mark.parametrize("raised", [TimeoutError("slow"), ConnectionError("refused")])
 def test_what_an_environment_raises_in_an_actor_does_not_end_it(raised, monkeypatch):
     ActorWorker = pytest.importorskip("agentgym_rl.envs.hosts.ray").ActorWorker
@@ -444,6 +474,46 @@ def test_one_opener_serves_several_event_loops():
         return first.text
 
     assert [asyncio.run(episode()) for _ in range(2)] == ["Count to 1."] * 2
+
+
+def test_a_session_that_fails_or_hangs_as_it_closes_does_not_keep_a_process_from_closing_others(monkeypatch):
+    closed = []
+
+    async def close(self):
+        if self.ink == "red":
+            raise OSError("the disk is full")
+        if self.ink == "green":
+            await asyncio.Event().wait()
+        closed.append(self.ink)
+
+    async def main():
+        sessions = Sessions()
+        for number, ink in enumerate(("blue", "red", "green", "blue")):
+            await sessions.call("reset", number, "counter", {"ink": ink}, "counter", 1)
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(sessions.close_all(), 0.05)
+
+    monkeypatch.setattr(toy.Counter, "_close", close)
+    asyncio.run(main())
+    assert closed == ["blue", "blue"]
+
+
+def test_loops_that_ask_at_once_keep_what_they_were_given():
+    made, another = PerLoop(object), asyncio.new_event_loop()
+
+    class Closed:
+        def is_closed(self):
+            made._made.setdefault(another, "asked meanwhile, in another thread")
+            return True
+
+    async def ask():
+        return made.get()
+
+    made._made[Closed()] = "of a loop that has ended"
+    asyncio.run(ask())
+    assert another.run_until_complete(ask()) == "asked meanwhile, in another thread"
+    assert len(made._made) == 2
+    another.close()
 
 
 def test_fixed_facts_need_no_process():

@@ -36,7 +36,9 @@ from agentgym_rl.rollout.settings import RolloutSettings
 
 mcp = pytest.importorskip("mcp", reason="needs mcp: pip install 'agentgym-rl[mcp]'")
 
+LowServer = pytest.importorskip("mcp.server").Server
 ToolServer = pytest.importorskip("agentgym_rl.envs.mcp.server").ToolServer
+connections = pytest.importorskip("agentgym_rl.envs.mcp.connection")
 
 HERE = Path(__file__).parent
 NOTES = shlex.join([sys.executable, str(HERE / "mcp_notes.py")])
@@ -307,6 +309,40 @@ def test_unknown_tasks_and_plans(opened, url):
 def test_servers_that_do_not_start(opened, server, seconds, message):
     with pytest.raises((EnvUnavailable, EnvTimeout), match=message):
         opened(server=server, start_timeout=seconds)
+
+
+def listing(monkeypatch, cursor_after):
+    """The tools of a server in this process whose list has one on each page."""
+    pages = []
+
+    async def listed(_, params):
+        pages.append(params.cursor if params else None)
+        tool = mcp.types.Tool(name=f"tool_{len(pages)}", input_schema={"type": "object", "properties": {}})
+        return mcp.types.ListToolsResult(tools=[tool], next_cursor=cursor_after(len(pages)))
+
+    monkeypatch.setattr(connections.Connection, "_target", lambda self: LowServer("pages", on_list_tools=listed))
+
+    async def ask():
+        connection = await connections.Connection.open(connections.Server("pages", start_timeout=0.5))
+        try:
+            async with asyncio.timeout(5):
+                return [tool.name for tool in await connection.tools()]
+        finally:
+            await connection.close()
+
+    return asyncio.run(ask())
+
+
+@pytest.mark.parametrize("end", ["", None])
+def test_the_list_of_tools_ends_without_a_cursor(monkeypatch, end):
+    assert listing(monkeypatch, lambda page: "more" if page == 1 else end) == ["tool_1", "tool_2"]
+
+
+def test_a_list_of_tools_without_an_end_is_a_fault_of_the_server(monkeypatch):
+    with pytest.raises(EnvFault, match=r"'pages' tools/list: the list begins anew: its cursor 'b' came before"):
+        listing(monkeypatch, lambda page: "ab"[page % 2])
+    with pytest.raises(EnvTimeout, match=r"tools/list: has not told all tools within 0\.5 s"):
+        listing(monkeypatch, str)
 
 
 @pytest.mark.parametrize(

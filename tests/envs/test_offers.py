@@ -166,6 +166,17 @@ def test_our_server_with_other_options():
         )
 
 
+def test_what_a_server_has_is_judged_for_the_options_that_are_asked_about():
+    """An earlier verdict about other options is not theirs; the style changes no task."""
+    with ours(textcraft={}) as address:
+        host, wrong = host_at(address), {"goals": 12}
+        assert not host.facts("textcraft", {}).spec.unavailable
+        assert "train_variants" in host.facts("textcraft", wrong).spec.unavailable
+        assert not host.facts("textcraft", {"style": "compact"}).spec.unavailable
+        assert len(_OFFERS) == 2
+        assert host.open("textcraft", {**wrong, "style": "compact"}).spec.unavailable
+
+
 def test_servers_of_two_kinds():
     with (
         running(upstream("maze")) as server,

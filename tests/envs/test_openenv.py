@@ -20,6 +20,7 @@ from typer.testing import CliRunner
 from agentgym_rl.cli import app
 from agentgym_rl.data.panels import indices_of, select, write_item_ids
 from agentgym_rl.envs import Task, make
+from agentgym_rl.envs import http as http_client
 from agentgym_rl.envs.actions import ActionFormat
 from agentgym_rl.envs.core import (
     EnvFault,
@@ -34,7 +35,7 @@ from agentgym_rl.envs.hosts import HostSettings, open_host
 from agentgym_rl.envs.hosts.openenv import _OFFERS, OpenEnvSession
 from agentgym_rl.envs.numbering import Panel
 from agentgym_rl.envs.protocol.openenv import wire
-from agentgym_rl.envs.protocol.openenv.client import Offer, ask
+from agentgym_rl.envs.protocol.openenv.client import Offer, Socket, ask
 from agentgym_rl.envs.protocol.openenv.games import Served
 from agentgym_rl.envs.protocol.openenv.server import create_openenv_app
 from agentgym_rl.envs.protocol.server import Settings, http
@@ -54,11 +55,12 @@ def quick(monkeypatch):
 
 
 @contextmanager
-def serving(*names, **settings):
-    """Our server in a thread: its address."""
+def serving(*names, ping_s=20.0, **settings):
+    """Our server in a thread: its address. A client that does not answer a ping within ``ping_s`` loses its socket."""
     listening = listen("127.0.0.1", 0)
     chosen = Settings(envs={name: {} for name in names}, **settings)
     running = _server(create_openenv_app(chosen), chosen.body_limit)
+    running.config.ws_ping_interval = running.config.ws_ping_timeout = ping_s
     thread = threading.Thread(target=running.run, args=([listening],))
     thread.start()
     try:
@@ -259,6 +261,25 @@ def test_http_has_no_sessions(counter):
     assert httpx.post(f"{base}/reset", json={"seed": "x"}).status_code == 422
     paths = httpx.get(f"{base}/openapi.json").json()["paths"]
     assert {"/reset", "/step", "/state", "/counter/reset", "/counter/tasks", "/counter/counter/tasks"} <= paths.keys()
+
+
+@pytest.mark.parametrize(
+    ("path", "raw"),
+    [
+        ("/counter/task", r'{"split": "test", "index": "\ud83d"}'),
+        ("/reset", r'{"split": "test", "index": "\ud83d"}'),
+        ("/reset", r'{"\ud83d": 1}'),
+        ("/reset", r'"\ud83d"'),
+        ("/reset", "NaN"),
+        ("/step", r'{"item_id": "counter_0", "action": {"message": "\ud83d"}}'),
+        ("/mcp", r'{"jsonrpc": "2.0", "id": "\ud83d", "method": "tools/list"}'),
+        ("/mcp", '{"jsonrpc": "2.0", "id": NaN, "method": "tools/list"}'),
+        ("/counter/num_tasks", "{"),
+    ],
+)
+def test_a_body_that_no_answer_can_hold_is_refused(counter, path, raw):
+    answer = httpx.post(f"http://{counter}{path}", content=raw, headers={"Content-Type": "application/json"})
+    assert answer.status_code in (400, 422) and answer.json()["detail"]
 
 
 def test_the_task_api(counter):
@@ -604,6 +625,8 @@ class StandIn:
     answer: object = None
     """In place of the result of a step: a message, seconds to wait, or None to close the socket."""
     broken: bool = False
+    hasty: bool = False
+    """It closes the socket after a reset."""
 
     def app(self):
         app = web.Application()
@@ -644,6 +667,8 @@ class StandIn:
                 await ws.send_json(self.answer)
             else:
                 await ws.send_json({"type": "observation", "data": next(results)})
+                if self.hasty:
+                    break
         return ws
 
 
@@ -735,7 +760,7 @@ def test_a_call_that_fits_no_tool_stays_with_the_agent():
     with standing_in(stand_in) as address:
         steps = asyncio.run(play(address))
     assert all(step.info["invalid"] and step.observation.text.startswith("Error: ") for step in steps)
-    assert [message["type"] for message in stand_in.asked] == ["reset", "close"]
+    assert [message["type"] for message in stand_in.asked] == ["state", "reset", "close"]
 
 
 @pytest.mark.parametrize(
@@ -750,6 +775,7 @@ def test_a_call_that_fits_no_tool_stays_with_the_agent():
         ({"type": "observation"}, ProtocolError, "no message of OpenEnv"),
         ({"type": "observation", "data": {"observation": 3}}, ProtocolError, "no result of OpenEnv"),
         ({"type": "observation", "data": {"observation": {}, "reward": "x"}}, ProtocolError, "'x' is no number"),
+        ({"type": "observation", "data": {"observation": {}, "reward": 10**400}}, ProtocolError, "0' is no number"),
     ],
 )
 def test_failures_of_a_server_are_no_episodes(answer, error, text):
@@ -786,7 +812,94 @@ def test_a_malformed_action_is_the_agents_mistake():
 
     with standing_in(stand_in) as address:
         step = asyncio.run(play(address))
-    assert step.info["invalid"] and "Invalid message" in step.observation.text and not step.done
+    assert step.info["invalid"] and step.observation.text == "Error: Invalid message" and not step.done
+
+
+def test_a_reset_that_is_refused_names_the_server(monkeypatch, counter):
+    monkeypatch.setattr("agentgym_rl.envs.openenv.OpenEnv.reset_data", lambda self, task: {"seed": -1})
+
+    async def play():
+        env = host(counter).open("openenv", {})
+        with pytest.raises(ProtocolError, match=rf"reset at ws://{counter}/ws: seed is '-1'"):
+            await env.reset(Task("openenv", 0))
+        await env.close()
+
+    asyncio.run(play())
+
+
+def test_a_session_outlives_a_turn_that_takes_longer_than_the_servers_pings(toys):
+    async def play(address):
+        before = asyncio.all_tasks()
+        env = host(address).open("counter", {})
+        await env.reset(Task("counter", 1))
+        await asyncio.sleep(1.0)
+        step = await env.step("say 1")
+        await env.close()
+        return step.observation.text, asyncio.all_tasks() - before
+
+    with serving("counter", ping_s=0.3) as address:
+        assert asyncio.run(play(address)) == ("Right.", set())
+
+
+@pytest.mark.parametrize("pause", [0.0, 0.1])
+def test_a_server_that_closes_between_two_steps_is_found_out_by_each_later_one(pause):
+    stand_in = recorded("echo", hasty=True)
+
+    async def play(address):
+        socket = await Socket.open(f"ws://{address}", None, 5.0)
+        await socket.request("reset", {})
+        await asyncio.sleep(pause)
+        for _ in range(2):
+            with pytest.raises(http_client.Absent, match=rf"step at ws://{address}/ws: the server closed the socket"):
+                await socket.request("step", {"message": "hello"})
+        await socket.close()
+        return asyncio.all_tasks() - {asyncio.current_task()}
+
+    with standing_in(stand_in) as address:
+        assert asyncio.run(play(address)) == set()
+
+
+def test_a_full_server_is_waited_for_as_long_as_patience(toys):
+    async def play(address):
+        place, task = host(address, patience=5.0), Task("counter", 1)
+        first, second = place.open("counter", {}), place.open("counter", {})
+        await first.reset(task)
+        waiting = asyncio.create_task(second.reset(task))
+        (member,) = place.sockets.get().members
+        while not member.failures and not waiting.done():
+            await asyncio.sleep(0.01)
+        assert "1 sessions are open" in member.fault and not waiting.done()
+        await first.close()
+        text = (await waiting).text
+        await second.close()
+        hurried = host(address, patience=0.05)
+        await first.reset(task)
+        with pytest.raises(EnvUnavailable, match=r"nothing answered within 0\.05 s .*1 sessions are open"):
+            await hurried.open("counter", {}).reset(task)
+        await first.close()
+        return text
+
+    with serving("counter", max_sessions=1) as address:
+        assert asyncio.run(play(address)) == "Count to 2."
+
+
+def test_the_pool_learns_of_a_server_that_ends_in_an_episode():
+    stand_in = recorded("echo", broken=True)
+
+    async def play(address):
+        place = host(address)
+        env = place.open("openenv", {})
+        await env.reset(Task("openenv", 0))
+        with pytest.raises(EnvUnavailable, match="closed the socket"):
+            await env.step("hello")
+        (member,) = place.sockets.get().members
+        failures = member.failures, "closed the socket" in member.fault
+        await env.reset(Task("openenv", 0))
+        await env.close()
+        return failures, member.failures
+
+    with standing_in(stand_in) as address:
+        assert asyncio.run(play(address)) == ((1, True), 0)
 
 
 def test_a_failed_episode_is_run_again_and_masked():

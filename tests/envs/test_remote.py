@@ -269,6 +269,52 @@ def test_a_step_is_never_repeated():
     assert asyncio.run(main()) == 1
 
 
+class BrokenOff(web.Response):
+    """An answer whose connection breaks."""
+
+    async def prepare(self, request):
+        request.transport.abort()
+        return await super().prepare(request)
+
+
+@pytest.mark.parametrize("status", [502, 503, 504, None])
+def test_a_session_is_closed_after_an_answer_that_did_not_come(status):
+    """Something between has lost the answer of a step (None: broken it off); the server still has the session."""
+
+    async def main():
+        async with upstream().running() as server:
+
+            async def lose(path, body):
+                if path == "/step":
+                    return BrokenOff() if status is None else web.Response(status=status)
+
+            server.before = lose
+            env = remote("textcraft", server.address)
+            await env.reset(TASK)
+            with pytest.raises(http.Absent):
+                await env.step("get 1 y")
+            await env.close()
+            return server.count("/close"), server.open
+
+    assert asyncio.run(main()) == (1, {})
+
+
+def test_a_session_on_a_server_that_is_gone_is_not_closed(caplog):
+    async def main():
+        async with upstream().running() as server:
+            env, other = remote("textcraft", server.address), remote("textcraft", server.address)
+            await env.reset(TASK)
+            await other.reset(TASK)
+        with pytest.raises(http.Unconnected):
+            await env.step("get 1 y")
+        assert env._lease.lost
+        await env.close()
+        await other.close()
+
+    asyncio.run(main())
+    assert "left open" not in caplog.text
+
+
 def test_create_and_reset_go_to_another_server():
     async def main():
         async with AsyncExitStack() as stack:
@@ -635,6 +681,73 @@ def test_a_member_is_left_alone_for_longer_and_longer(monkeypatch):
         now = member.back_at
     assert waits == [1.0, 2.0, 3.0, 3.0]
     assert (member.failures, member.fault) == (4, "down")
+
+
+def test_what_many_callers_find_out_at_once_is_one_failure(monkeypatch):
+    """Twelve callers come to a server that has room for four."""
+    monkeypatch.setattr("agentgym_rl.envs.pool.FIRST_BACKOFF", 100.0)
+    monkeypatch.setattr("agentgym_rl.envs.pool.LONGEST_BACKOFF", 1000.0)
+
+    async def main():
+        pool, together, callers = Pool(["a"]), asyncio.Barrier(12), iter(range(12))
+
+        async def opened(name):
+            number = next(callers)
+            await together.wait()
+            if number >= 4:
+                raise EnvUnavailable(f"full for {number}")
+
+        leases = [asyncio.create_task(pool.lease(opened, 1000)) for _ in range(12)]
+        (member,) = pool.members
+        while not member.failures or member.leases > 4:
+            await asyncio.sleep(0)
+        for lease in leases:
+            lease.cancel()
+        outcomes = await asyncio.gather(*leases, return_exceptions=True)
+        return sum(isinstance(outcome, tuple) for outcome in outcomes), member.failures
+
+    assert asyncio.run(main()) == (4, 1)
+
+
+def test_an_attempt_that_takes_longer_than_patience_is_the_last(monkeypatch):
+    """The other member's back-off has ended whenever an attempt fails, so that nobody ever waits."""
+    tries = []
+
+    async def hang(name):
+        tries.append(name)
+        await asyncio.sleep(0.1)
+        raise EnvTimeout("hangs")
+
+    async def main():
+        with pytest.raises(EnvUnavailable, match=r"nothing answered within 0\.05 s \(a: hangs; b: hangs\)"):
+            async with asyncio.timeout(2):
+                await Pool(["a", "b"]).lease(hang, 0.05)
+
+    asyncio.run(main())
+    assert tries[:2] == ["a", "b"] and len(tries) <= 3
+
+
+def test_patience_begins_when_the_last_member_fails():
+    """Not while the only server is full."""
+
+    async def main():
+        pool, works = Pool(["a"], sessions=1), [True]
+
+        async def opened(name):
+            if not works[0]:
+                raise EnvUnavailable("down")
+
+        member, _ = await pool.lease(opened, 5)
+        waiting = asyncio.create_task(pool.lease(opened, 0.4))
+        await asyncio.sleep(0.5)
+        works[0] = False
+        pool.failed(member, EnvUnavailable("down"))
+        pool.release(member)
+        await asyncio.sleep(0.05)
+        works[0] = True
+        await waiting
+
+    asyncio.run(main())
 
 
 @settings(max_examples=swept(40))

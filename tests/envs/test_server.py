@@ -310,6 +310,32 @@ def test_a_session_that_is_used_while_others_close_does_not_expire():
     assert (old.closed, used.closed) == (True, False)
 
 
+def test_a_session_that_hangs_as_it_closes_does_not_keep_others_from_expiring(monkeypatch, caplog):
+    monkeypatch.setattr("agentgym_rl.envs.protocol.server.sessions.CLOSE_S", 0.05)
+    now, go_on = [0.0], asyncio.Event()
+    sessions = Sessions(limit=2, ttl=100, clock=lambda: now[0])
+
+    class Hanging(toy.Counter):
+        async def _close(self):
+            await go_on.wait()
+
+    async def main():
+        sessions.open("hanging", Hanging)
+        other = sessions.open("counter", toy.Counter)
+        now[0] = 200.0
+        assert await sessions.expire() == ["hanging", "counter"]
+        assert other.closed and len(sessions) == 0
+        assert await sessions.expire() == []
+        ending = asyncio.create_task(sessions.close_all())
+        await asyncio.sleep(0.01)
+        assert not ending.done()
+        go_on.set()
+        await ending
+
+    asyncio.run(main())
+    assert "a session of hanging takes longer than 0.05 s to close" in caplog.text
+
+
 def test_a_session_that_cannot_be_closed_does_not_hold_up_the_end(slow, monkeypatch, caplog):
     async def hang(self):
         await asyncio.Event().wait()
@@ -462,7 +488,7 @@ def test_ids_tell_the_worker_and_nothing_else():
     numbers = [sessions.open("counter", toy.Counter).id for _ in range(50)]
     assert len(set(numbers)) == 50 and max(numbers) < MAX_SESSION
     assert all(number % 3 == 2 for number in numbers) and numbers != sorted(numbers)
-    with pytest.raises(Full, match="151 sessions are open"):
+    with pytest.raises(Full, match=r"50 sessions are open in one of 3 workers, which share 151, as many as may be"):
         sessions.open("counter", toy.Counter)
 
 

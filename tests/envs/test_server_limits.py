@@ -11,6 +11,7 @@ from agentgym_rl.envs.protocol.server import Settings, create_app, http
 from agentgym_rl.envs.protocol.server.run import _server, listen
 
 POST = b"POST /create HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+OK = b"HTTP/1.1 200 "
 HALF = {"silent": b"", "head": POST, "body": POST + b"Content-Length: 100\r\n\r\n{"}
 
 
@@ -77,6 +78,18 @@ def test_heads_and_bodies_within_the_limits_are_answered(server):
             assert response.status_code == 200
 
 
+def test_a_head_within_the_limit_may_come_in_several_segments(server):
+    head = b"GET /health HTTP/1.1\r\nHost: x\r\nConnection: close\r\n" + (b"A: " + b"a" * 990 + b"\r\n") * 15
+    head += b"\r\n"
+    assert len(head) > 0.9 * http.HEAD
+    connection = sent(server[1], b"")
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    for start in range(0, len(head), 1400):
+        connection.sendall(head[start : start + 1400])
+        time.sleep(0.01)  # so that the server gets each by itself
+    assert answer(connection).startswith(OK)
+
+
 @pytest.mark.parametrize("half", HALF)
 def test_a_request_that_does_not_arrive_ends_its_connection(server, half, monkeypatch):
     monkeypatch.setattr(http, "RECEIVE_S", 0.3)
@@ -90,7 +103,6 @@ def test_a_request_that_does_not_arrive_ends_its_connection(server, half, monkey
         assert client.get("/health").status_code == 200
 
 
-OK = b"HTTP/1.1 200 "
 ASK = b"GET /openapi.json HTTP/1.1\r\nHost: x\r\n\r\n"
 
 

@@ -12,7 +12,7 @@ import httpx
 import psutil
 import pytest
 
-from agentgym_rl.envs.protocol.server.run import SOON
+from agentgym_rl.envs.protocol.server.run import SOON, allow_files
 
 LONG = 100
 """Seconds within which anything should happen, on a busy machine, too."""
@@ -137,6 +137,22 @@ def test_a_server_may_open_as_many_files_as_the_system_lets_it(toys):
             assert psutil.Process(process.pid).rlimit(psutil.RLIMIT_NOFILE) == (hard, hard)
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+@pytest.mark.parametrize(("granted", "asked"), [(10_240, [10_240]), (100, [])])
+def test_a_system_that_grants_less_than_its_limit_is_no_error(monkeypatch, granted, asked):
+    """As macOS, whose limit is said to be infinite."""
+    given = []
+
+    def setrlimit(_, limits):
+        if not 0 <= limits[0] <= granted:
+            raise ValueError("current limit exceeds maximum limit")
+        given.append(limits[0])
+
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (256, resource.RLIM_INFINITY))
+    monkeypatch.setattr(resource, "setrlimit", setrlimit)
+    allow_files()
+    assert given == asked
 
 
 @pytest.mark.slow

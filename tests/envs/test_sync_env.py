@@ -1,10 +1,16 @@
 """Environments without ``await``."""
 
 import asyncio
+import os
+import threading
+import time
+import warnings
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 import agentgym_rl as ag
+from agentgym_rl.envs import sync
 from agentgym_rl.envs.core import OracleUnavailable, ProtocolError, Task, TaskNotFound
 from agentgym_rl.envs.sync import outside
 
@@ -49,6 +55,30 @@ def test_it_runs_where_an_event_loop_runs_already():
         return ag.make("counter").reset("counter_0")
 
     assert asyncio.run(notebook()) == "Count to 1."
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="Windows has no fork")
+def test_callers_that_come_at_once_share_a_loop_and_a_forked_process_has_its_own(monkeypatch):
+    async def running():
+        return asyncio.get_running_loop()
+
+    def ask(_):
+        together.wait()
+        return sync.wait(running())
+
+    monkeypatch.setattr(sync, "_LOOPS", {})
+    new_event_loop = asyncio.new_event_loop
+    monkeypatch.setattr(asyncio, "new_event_loop", lambda: (time.sleep(0.01), new_event_loop())[1])
+    together = threading.Barrier(8)
+    with ThreadPoolExecutor(8) as threads:
+        (loop,) = set(threads.map(ask, range(8)))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # of a fork beside threads
+        child = os.fork()
+    if child == 0:
+        os._exit(0 if sync.wait(running()) is not loop else 1)
+    assert os.waitpid(child, 0)[1] == 0
+    loop.call_soon_threadsafe(loop.stop)
 
 
 def test_outside_of_a_running_loop():

@@ -51,8 +51,8 @@ class Sessions:
             await session.close()
 
     async def close_all(self) -> None:
-        while self._open:
-            await self._open.popitem()[1].close()
+        """Close every session, whatever becomes of the others."""
+        await asyncio.gather(*map(self._close, list(self._open)), return_exceptions=True)
 
 
 def _write_observation(observation: Observation) -> list[Any]:

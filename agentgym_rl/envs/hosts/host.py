@@ -95,7 +95,9 @@ class PerLoop(Generic[T]):
         """The object of the running loop."""
         loop = asyncio.get_running_loop()
         if loop not in self._made:
-            self._made = {other_loop: made for other_loop, made in self._made.items() if not other_loop.is_closed()}
+            for other in list(self._made):  # other threads may add theirs meanwhile
+                if other.is_closed():
+                    self._made.pop(other, None)
             self._made[loop] = self._make()
         return self._made[loop]
 

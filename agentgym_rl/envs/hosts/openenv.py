@@ -9,6 +9,7 @@ from typing import Any
 from agentgym_rl.envs.core import EnvTimeout, EnvUnavailable, Observation, ProtocolError, Step, Task, TextEnv, in_thread
 from agentgym_rl.envs.hosts.host import EnvHost, EnvProxy, PerLoop
 from agentgym_rl.envs.hosts.settings import HostSettings
+from agentgym_rl.envs.http import Absent
 from agentgym_rl.envs.numbering import digests
 from agentgym_rl.envs.openenv import OpenEnv
 from agentgym_rl.envs.pool import Member, Pool
@@ -59,15 +60,17 @@ class OpenEnvHost(EnvHost):
             offer = await self._ask(address, name)
             if (offer.name, offer.splits, offer.digests) != (first.name, first.splits, first.digests):
                 raise ProtocolError(f"{first.base} and {offer.base} have different environments or tasks")
-            socket = await self.connect(offer.base)
-            try:
-                await socket.request("state")
-            finally:
-                await socket.close()
+            await (await self.connect(offer.base)).close()
 
     async def connect(self, base: str) -> Socket:
-        """A session at a URL. Raises EnvUnavailable, EnvTimeout: there is no server."""
-        return await Socket.open(base, self.settings.token, self.settings.timeout)
+        """A session at a URL. Raises EnvUnavailable, EnvTimeout: there is no server, or it has no room."""
+        socket = await Socket.open(base, self.settings.token, self.settings.timeout)
+        try:
+            await socket.request("state")  # a full server opens the socket, and says so in answer to a request
+        except BaseException:  # also a cancelled caller
+            await socket.close()
+            raise
+        return socket
 
     def offer(self, name: str) -> Offer:
         """What the first server that answers says of the environment.
@@ -133,7 +136,8 @@ class OpenEnvSession(EnvProxy):
             data = self.facts.step_data(action) if isinstance(self.facts, OpenEnv) else {"message": action}
             step = self._read(await self._request("step", data), self._earned)
         except (Refused, Invalid) as error:
-            step = Step(Observation(f"Error: {error}"), 0.0, terminated=False, info={"invalid": True})
+            reason = error.reason if isinstance(error, Invalid) else str(error)
+            step = Step(Observation(f"Error: {reason}"), 0.0, terminated=False, info={"invalid": True})
         self._earned += step.reward
         self._in_episode = True
         return step
@@ -148,20 +152,20 @@ class OpenEnvSession(EnvProxy):
             self._lease = await self._host.sockets.get().lease(
                 lambda address: self._host.connect(address + path), settings.patience, avoid
             )
-        try:
-            result = await self._request("reset", data)
-        except Invalid as error:
-            raise ProtocolError(str(error)) from error
-        return self._read(result, 0.0).observation
+        return self._read(await self._request("reset", data), 0.0).observation
 
     async def _request(self, kind: str, data: Data) -> dict[str, Any]:
         """The data of the answer. Any error but Invalid, a mistake of the agent's, spoils the session."""
         assert self._lease is not None
+        member, socket = self._lease
         self._sound = False
         try:
-            answer = await self._lease[1].request(kind, data)
+            answer = await socket.request(kind, data)
         except Invalid:
             self._sound = True
+            raise
+        except Absent as error:
+            self._host.sockets.get().failed(member, error)
             raise
         self._sound = True
         return answer

@@ -1,6 +1,7 @@
 """Environments on servers that speak AgentGym's protocol. Needs the extra ``remote``."""
 
 import asyncio
+import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -47,16 +48,19 @@ class RemoteHost(EnvHost):
             ProtocolError: a server has another environment, or other tasks than the first; see
                 :mod:`agentgym_rl.envs.protocol.client.offers`.
         """
-        here = make(name, **(options or {}))
+        options = options or {}
+        here = make(name, **options)
         (base, first_digests), *others = await reach(dialect(name), _servers(self.settings))
         for address, other_digests in others:
             if other_digests != first_digests:
                 raise ProtocolError(f"{base} and {address} have different tasks of {name}; use servers of one kind")
         own_digests = {} if first_digests is None else await in_thread(digests, here)
-        _OFFERS[name, self.settings] = Offer.of(dialect(name), base, here.spec, own_digests, first_digests)
+        _OFFERS[_key(name, self.settings, options)] = Offer.of(
+            dialect(name), base, here.spec, own_digests, first_digests
+        )
 
     def facts(self, name: str, options: Mapping[str, Any]) -> TextEnv:
-        if (name, self.settings) not in _OFFERS:
+        if _key(name, self.settings, options) not in _OFFERS:
             asyncio.run(self.check(name, options))
         return self.open(name, options)
 
@@ -92,6 +96,7 @@ class RemoteEnv(EnvProxy):
         super().__init__(make(name, **{**options, "style": style}))
         self._host = host if isinstance(host, HostSettings) else HostSettings.of({"kind": "remote", "address": host})
         self._name = name
+        self._key = _key(name, self._host, options)
         self._dialect = dialect(name)
         self._lease: Lease | None = None
         self._sound = True
@@ -184,7 +189,7 @@ class RemoteEnv(EnvProxy):
     @property
     def _offer(self) -> Offer | None:
         """None before the servers were asked."""
-        return _OFFERS.get((self._name, self._host))
+        return _OFFERS.get(self._key)
 
     def _same(self, task: Task) -> bool:
         """Whether the server's task of that index is the one here, as far as is known."""
@@ -231,7 +236,13 @@ def _servers(settings: HostSettings) -> Servers:
     return Servers(settings.addresses, settings.timeout, settings.sessions, settings.token)
 
 
-_OFFERS: dict[tuple[str, HostSettings], Offer] = {}
-"""What servers have, by environment and settings, as of the last check."""
+def _key(name: str, settings: HostSettings, options: Mapping[str, Any]) -> tuple[str, HostSettings, str]:
+    """What an offer depends on. The style, which only words tasks, is not of it."""
+    of_tasks = {option: value for option, value in options.items() if option != "style"}
+    return name, settings, json.dumps(of_tasks, sort_keys=True, default=str)
+
+
+_OFFERS: dict[tuple[str, HostSettings, str], Offer] = {}
+"""What servers have, by environment, settings and options, as of the last check."""
 _SERVERS: dict[tuple[str, HostSettings], PerLoop[Servers]] = {}
 """Servers by environment and settings, shared by all sessions with the same."""

@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from agentgym_rl.envs.core import EnvError, EnvTimeout, EnvUnavailable, Observation, Step, Task, TextEnv
+from agentgym_rl.envs.core import EnvTimeout, EnvUnavailable, Observation, Step, Task, TextEnv
 from agentgym_rl.envs.hosts.child import read_observation, read_step
 from agentgym_rl.envs.hosts.host import EnvHost, EnvProxy, LocalHost, PerLoop
 from agentgym_rl.envs.hosts.settings import HostSettings
@@ -116,13 +116,9 @@ class WorkerPool:
             self.leases.failed(member, error)
 
     async def stop(self) -> None:
-        """End all workers."""
-        for task in self._starting.values():
-            try:
-                worker = await task
-            except EnvError:  # it did not start
-                continue
-            await worker.stop()
+        """End all workers, also where some did not start."""
+        started = await asyncio.gather(*self._starting.values(), return_exceptions=True)
+        await asyncio.gather(*(worker.stop() for worker in started if isinstance(worker, Worker)))
 
 
 class WorkerEnv(EnvProxy):

@@ -45,7 +45,7 @@ class Server:
     timeout: float = 30.0
     """Most seconds for one call."""
     start_timeout: float = 60.0
-    """Most seconds until the server has said what it offers."""
+    """Most seconds until the server has started, and for it to list its tools."""
 
     def __post_init__(self) -> None:
         if not self.command.strip():
@@ -109,16 +109,31 @@ class Connection:
         """The tools of the server, with their schemas as they are.
 
         Raises:
-            EnvUnavailable, EnvTimeout, EnvFault: the server fails.
+            EnvUnavailable, EnvFault: the server fails.
+            EnvTimeout: it takes longer than ``start_timeout``, or ``timeout`` for a page of the list.
             ValueError: a schema is none.
         """
+        seconds = self._server.start_timeout
+        try:
+            async with asyncio.timeout(seconds):
+                return await self._pages()
+        except TimeoutError as error:
+            raise self._ended(EnvTimeout, f"tools/list: has not told all tools within {seconds:g} s") from error
+
+    async def _pages(self) -> tuple[Tool, ...]:
+        """The tools of all pages of the server's list; an empty cursor ends it as none does."""
         client, tools, cursor = self._opened.result(), [], None
-        while True:
+        seen: set[str | None] = set()
+        while cursor not in seen:
+            seen.add(cursor)
             listed = await self._ask(client.list_tools(cursor=cursor), "tools/list")
             tools += [tool_of(tool.name, tool.description or "", tool.input_schema) for tool in listed.tools]
             cursor = listed.next_cursor
-            if cursor is None:
+            if not cursor:
                 return tuple(tools)
+        raise self._ended(
+            EnvFault, f"tools/list: the list begins anew: its cursor {cut(str(cursor), 80)!r} came before"
+        )
 
     async def call(self, name: str, arguments: Mapping[str, Any]) -> Result:
         """Call a tool.

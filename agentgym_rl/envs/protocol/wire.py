@@ -173,11 +173,11 @@ class Dialect:
             ProtocolError: the response has another shape.
         """
         fields = _object(body)
-        raw, done = _finite(fields.get("score" if self.score else "reward")), fields.get(self.done)
+        raw, done = finite(fields.get("score" if self.score else "reward")), fields.get(self.done)
         if raw is None or not isinstance(done, bool):
             raise ProtocolError(f"{self.env}: the response to /step lacks a reward or an end: {_cut(body)}")
         share = min(max(raw / self.full, 0.0), 1.0) if done or not self.pays_at_end else 0.0
-        earned = _finite(fields.get("earned"))
+        earned = finite(fields.get("earned"))
         if earned is None:
             earned = share - total if self.score or self.reward == "progress" else min(share, 1.0 - total)
         earned = min(max(earned, 0.0), 1.0)
@@ -297,7 +297,7 @@ def _object(body: object) -> dict[str, Any]:
     return body
 
 
-def _finite(value: object) -> float | None:
+def finite(value: object) -> float | None:
     """A number as a float; None for anything else, and where it is none that floats have."""
     try:
         number = float(value) if isinstance(value, int | float) else nan

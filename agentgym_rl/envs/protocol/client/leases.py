@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from agentgym_rl.envs.core import EnvError, ProtocolError
-from agentgym_rl.envs.http import Absent
+from agentgym_rl.envs.http import Absent, Unconnected
 from agentgym_rl.envs.pool import Member
 from agentgym_rl.envs.protocol.client.offers import Digests, ask, check_name
 from agentgym_rl.envs.protocol.client.servers import Missing, Refused, Servers
@@ -36,7 +36,7 @@ class Lease:
     """URL that the routes follow."""
     session: int
     lost: bool = False
-    """There is no server at the address any more, so that nothing is left to close."""
+    """There is no connection to the address any more, so that nothing is left to close."""
 
     @classmethod
     async def open(cls, servers: Servers, dialect: Dialect, patience: float, avoid: Member | None = None) -> Lease:
@@ -70,7 +70,7 @@ class Lease:
             return await self.servers.request(self.base, method, path, **content)
         except Absent as error:
             self.servers.pool.failed(self.member, error)
-            self.lost = True
+            self.lost = isinstance(error, Unconnected)
             raise
         except Refused:
             self.servers.spare.pop(self.member.name, None)  # a server that restarted has none of them
@@ -92,7 +92,7 @@ class Lease:
         except Missing:
             if reusable:
                 self.servers.spare.setdefault(self.member.name, []).append(self.session)
-        except Refused:  # the server has lost the session
+        except (Refused, Unconnected):  # the server has lost the session, or is gone
             return
         except EnvError as error:
             log.warning("a session was left open: %s", error)

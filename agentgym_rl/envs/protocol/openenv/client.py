@@ -5,21 +5,27 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from aiohttp import ClientError, ClientSession, ClientWebSocketResponse, WSMsgType
+from aiohttp import ClientError, ClientSession, ClientWebSocketResponse, WSMessage, WSMsgType
 
 from agentgym_rl.envs import http
-from agentgym_rl.envs.core import EnvFault, EnvTimeout, EnvUnavailable, ProtocolError, TaskNotFound
-from agentgym_rl.envs.http import CONNECT_S, MAX_ANSWER_BYTES
+from agentgym_rl.envs.bounds import encodable
+from agentgym_rl.envs.core import EnvError, EnvFault, EnvTimeout, EnvUnavailable, ProtocolError, TaskNotFound
+from agentgym_rl.envs.http import CONNECT_S, MAX_ANSWER_BYTES, Absent
 from agentgym_rl.envs.protocol.client.servers import PROBE_S
 from agentgym_rl.envs.protocol.openenv.wire import Code, Data
 from agentgym_rl.envs.tools import Tool, tool_of
 
 
-class Invalid(Exception):
-    """The server refuses the action as malformed, which is the agent's mistake; the message is for the agent."""
+class Invalid(ProtocolError):
+    """The server refuses the data of a request as malformed. ``reason`` is what it says, fit for an agent."""
+
+    def __init__(self, message: str, reason: str) -> None:
+        super().__init__(message)
+        self.reason = reason
 
 
 @dataclass(frozen=True)
@@ -122,6 +128,9 @@ class Socket:
 
     def __init__(self, base: str, session: ClientSession, socket: ClientWebSocketResponse, timeout: float) -> None:
         self._base, self._session, self._socket, self._timeout = base, session, socket, timeout
+        self._heard: asyncio.Queue[WSMessage] = asyncio.Queue(maxsize=1)
+        """What the server has said and no request has read; at the end that the socket is closed."""
+        self._listening = asyncio.create_task(self._listen())
 
     @classmethod
     async def open(cls, base: str, token: str | None, timeout: float) -> Socket:
@@ -151,7 +160,8 @@ class Socket:
         Raises:
             Invalid: the server refuses the data as malformed.
             TaskNotFound: one of our servers has no such task.
-            EnvUnavailable: the server is gone or full, or has lost the session.
+            Absent: the server is gone or full.
+            EnvUnavailable: it has lost the session, or cannot open one.
             EnvTimeout: no answer in time.
             EnvFault: the environment failed.
             ProtocolError: the answer is none.
@@ -160,23 +170,22 @@ class Socket:
         try:
             async with asyncio.timeout(self._timeout):
                 # A server that refuses a session says why and closes; so its word is read even if nothing can be sent.
-                if not self._socket.closed:
+                with suppress(ClientError, OSError):
                     await self._socket.send_json({"type": kind} if data is None else {"type": kind, "data": data})
-                message = await self._socket.receive()
+                message = await self._heard.get()
         except TimeoutError as error:
             raise EnvTimeout(f"{what}: no answer within {self._timeout:g} s") from error
-        except (ClientError, OSError) as error:
-            raise EnvUnavailable(f"{what}: {error or type(error).__name__}") from error
         if message.type is not WSMsgType.TEXT:
-            raise EnvUnavailable(f"{what}: the server closed the socket ({message.type.name}, {message.data})")
+            self._heard.put_nowait(message)  # nothing follows it: so every later request hears it, too
+            raise Absent(f"{what}: the server closed the socket ({message.type.name}, {message.data})")
         try:
             answer = json.loads(message.data)
             sort, content = answer["type"], answer["data"]
-            reason = str(content["message"])[:1000] if sort == "error" else ""
+            reason = encodable(str(content["message"])[:1000]) if sort == "error" else ""
         except (ValueError, RecursionError, KeyError, TypeError) as error:
             raise ProtocolError(f"{what}: no message of OpenEnv: {str(message.data)[:200]!r}") from error
         if sort == "error":
-            raise _error(content.get("code"), content.get("type"))(f"{what}: {reason}")
+            raise _error(content.get("code"), content.get("type"), what, reason)
         if not isinstance(content, dict):
             raise ProtocolError(f"{what}: the answer has no data: {str(message.data)[:200]!r}")
         return content
@@ -185,6 +194,8 @@ class Socket:
         """Close the session, and wait a moment until the server has: only then it has room for the next."""
         try:
             async with asyncio.timeout(PROBE_S):
+                self._listening.cancel()  # what follows is received here
+                await asyncio.wait([self._listening])
                 if not self._socket.closed:
                     await self._socket.send_json({"type": "close"})
                     while not self._socket.closed:
@@ -195,18 +206,31 @@ class Socket:
             await self._socket.close()
             await self._session.close()
 
+    async def _listen(self) -> None:
+        """Receive until the socket is closed, also between requests: only then the server's pings are answered."""
+        message: WSMessage | None = None
+        while message is None or message.type is WSMsgType.TEXT:
+            try:
+                message = await self._socket.receive()
+            except (ClientError, OSError) as error:  # from the answer to a ping
+                message = WSMessage(WSMsgType.ERROR, error, None)
+            await self._heard.put(message)
 
-def _error(code: object, kind: object) -> type[Exception]:
-    """The error that an answer reports; ``kind`` is its type, which our own servers name."""
+
+def _error(code: object, kind: object, what: str, reason: str) -> EnvError:
+    """The error that the answer to a request reports; ``kind`` is its type, which our own servers name."""
+    message = f"{what}: {reason}"
     if kind == TaskNotFound.__name__:
-        return TaskNotFound
+        return TaskNotFound(message)
     if kind == EnvTimeout.__name__:
-        return EnvTimeout
+        return EnvTimeout(message)
     match code:
         case Code.VALIDATION_ERROR:
-            return Invalid
+            return Invalid(message, reason)
         case Code.EXECUTION_ERROR:
-            return EnvFault
-        case Code.CAPACITY_REACHED | Code.FACTORY_ERROR | Code.SESSION_ERROR:
-            return EnvUnavailable
-    return ProtocolError
+            return EnvFault(message)
+        case Code.CAPACITY_REACHED:
+            return Absent(message)
+        case Code.FACTORY_ERROR | Code.SESSION_ERROR:
+            return EnvUnavailable(message)
+    return ProtocolError(message)

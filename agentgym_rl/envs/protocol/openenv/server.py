@@ -8,8 +8,9 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Body, FastAPI, Request, WebSocket
-from fastapi.responses import JSONResponse
+from fastapi import APIRouter, Body, FastAPI, Request, Response, WebSocket
+from fastapi.exceptions import RequestValidationError
+from pydantic import AfterValidator
 from starlette.websockets import WebSocketDisconnect
 
 from agentgym_rl.envs.core import EnvError, TaskNotFound
@@ -23,7 +24,18 @@ from agentgym_rl.envs.protocol.server.sessions import Full, Sessions
 from agentgym_rl.envs.protocol.server.settings import Settings
 
 ABOUT = "Text environments in OpenEnv's protocol: WS /ws is a session; reset it to a task, step until done."
-Json = Annotated[dict[str, Any], Body(default_factory=dict)]
+
+
+def _plain(data: dict[str, Any]) -> dict[str, Any]:
+    """A body of which every part can be sent back. Raises ValueError: it is another."""
+    try:
+        json.dumps(data, ensure_ascii=False, allow_nan=False).encode()
+    except (ValueError, RecursionError) as error:
+        raise ValueError("it holds half a surrogate pair, a number that is none, or is nested too deeply") from error
+    return data
+
+
+Json = Annotated[dict[str, Any], AfterValidator(_plain), Body(default_factory=dict)]
 
 
 def create_openenv_app(
@@ -52,13 +64,24 @@ def create_openenv_app(
         app.include_router(_task_routes(all_served))
     for kind in (Fault, Full, EnvError):
         app.exception_handler(kind)(_refuse)
+    app.exception_handler(RequestValidationError)(_refuse_body)
     return app
 
 
-async def _refuse(_: Request, error: Exception) -> JSONResponse:
+async def _refuse(_: Request, error: Exception) -> Response:
     status = next((code for kind, code in {Fault: 422, Full: 503, **STATUS}.items() if isinstance(error, kind)), 500)
     named = {"type": type(error).__name__} if isinstance(error, EnvError) else {}
-    return JSONResponse({"detail": str(error), **named}, status)
+    return _answer(status, {"detail": str(error), **named})
+
+
+async def _refuse_body(_: Request, error: RequestValidationError) -> Response:
+    """As FastAPI does, but without the input, which may be what no answer can hold."""
+    faults = [{key: fault[key] for key in ("type", "loc", "msg")} for fault in error.errors()]
+    return _answer(422, {"detail": faults})
+
+
+def _answer(status: int, content: dict[str, Any]) -> Response:
+    return Response(dumps(content), status, media_type="application/json")
 
 
 def _session_routes(served: Served, workers: int) -> APIRouter:
@@ -191,12 +214,12 @@ def _add_tasks(router: APIRouter, served: Served) -> None:
         return {"tasks": await served.tasks(data.get("split"), data.get("start"), data.get("stop"))}
 
     @router.post(f"/{name}/task", summary=f"One task of {name}", response_model=None)
-    async def task(data: Json) -> dict[str, Any] | JSONResponse:
+    async def task(data: Json) -> dict[str, Any] | Response:
         served.count(data.get("split"))  # an unknown split is another error than a wrong index
         try:
             return {"task": served.describe(data.get("split"), data.get("index"))}
         except (Fault, TaskNotFound) as error:
-            return JSONResponse({"detail": f"Invalid task index: {error}"}, 400)
+            return _answer(400, {"detail": f"Invalid task index: {error}"})
 
 
 async def _once(served: Served, play: Callable[[Game], Awaitable[dict[str, Any]]]) -> dict[str, Any]:

@@ -8,11 +8,11 @@ that an episode is ``done``; what ended it is in ``metadata``, as ``terminated``
 import json
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
-from math import isfinite
 from pathlib import Path
 from typing import Any
 
 from agentgym_rl.envs.core import EnvSpec, Observation, ProtocolError, Step
+from agentgym_rl.envs.protocol.wire import finite
 from agentgym_rl.envs.tables import json_object
 from agentgym_rl.envs.tools import Tool
 
@@ -167,12 +167,12 @@ def read_result(data: Data, field: str | None, total: float, full: float) -> Ste
     metadata = data.get("metadata") or (observation.get("metadata") if isinstance(observation, dict) else None)
     if not isinstance(observation, dict) or not isinstance(done, bool):
         raise ProtocolError(f"no result of OpenEnv: {str(dict(data))[:200]}")
-    if not isinstance(reward, int | float | None) or not isfinite(reward or 0.0):
+    raw = 0.0 if reward is None else finite(reward)
+    if raw is None:
         raise ProtocolError(f"the reward {str(reward)[:80]!r} is no number")
     facts = metadata if isinstance(metadata, dict) else {}
     truncated = done and facts.get("truncated") is True and facts.get("terminated") is not True
     actions, info = observation.get("actions"), facts.get("info")
-    raw = float(reward or 0.0)
     return Step(
         Observation(read_text(observation, field), _texts(actions)),
         min(max(raw / full, 0.0), max(1.0 - total, 0.0)),

@@ -30,7 +30,10 @@ class Protocol(HttpToolsProtocol):
     _in_head = False
     _arrived = True
     """Whether nothing of a request is outstanding."""
-    _head = 0
+    _told = 0
+    """Bytes of the head that the parser has told of."""
+    _segments = 0
+    """Bytes of the segments that hold nothing but a part of the head; a header without an end is in these only."""
     _too_large = False
     _deadline: asyncio.TimerHandle | None = None
     """Of the request."""
@@ -50,9 +53,9 @@ class Protocol(HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         in_head = self._in_head
         super().data_received(data)
-        if in_head and self._in_head:  # a header without an end, of which the parser has said nothing yet
-            self._head += len(data)
-            if self._head > HEAD:
+        if in_head and self._in_head:
+            self._segments += len(data)
+            if self._segments > HEAD:
                 self._too_large = True
                 self.send_400_response("")
         if self._arrived:
@@ -87,7 +90,7 @@ class Protocol(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         if len(self.pipeline) == WAITING:
             raise TooLarge
-        self._in_head, self._arrived, self._head = True, False, 0
+        self._in_head, self._arrived, self._told, self._segments = True, False, 0, 0
         super().on_message_begin()
 
     def on_url(self, url: bytes) -> None:
@@ -107,8 +110,8 @@ class Protocol(HttpToolsProtocol):
         super().on_message_complete()
 
     def _grow(self, size: int) -> None:
-        self._head += size
-        if self._head > HEAD:
+        self._told += size
+        if self._told > HEAD:
             self._too_large = True
             raise TooLarge
 

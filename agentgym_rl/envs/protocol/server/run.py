@@ -31,6 +31,8 @@ log = logging.getLogger(__name__)
 
 GRACE = 5
 """Seconds for open requests to finish when the server stops."""
+OPEN_MAX = 10_240
+"""Open files that macOS grants a process."""
 SOON = 5.0
 """Seconds after its start within which a worker should not end; one that does would end again."""
 
@@ -88,8 +90,12 @@ def allow_files() -> None:
     with suppress(ImportError):  # Windows has no such limit
         import resource
 
-        _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+        now, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+        try:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+        except ValueError:  # macOS calls its limit infinite, and refuses that
+            with suppress(ValueError):
+                resource.setrlimit(resource.RLIMIT_NOFILE, (max(now, OPEN_MAX), most))
 
 
 class _Workers:

@@ -15,6 +15,9 @@ from agentgym_rl.envs.protocol.wire import MAX_SESSION, State
 
 log = logging.getLogger(__name__)
 
+CLOSE_S = 5.0
+"""Most seconds that the expiry of sessions waits until they are closed."""
+
 
 class Full(Exception):
     """The limit of open sessions is reached."""
@@ -55,6 +58,7 @@ class Sessions:
         self._limit, self._ttl, self._worker, self._workers, self._clock = limit, ttl, worker, workers, clock
         self._share = limit // workers + (worker < limit % workers)
         self._open: dict[int, Session] = {}
+        self._expiring: set[asyncio.Task[bool]] = set()
 
     def __len__(self) -> int:
         return len(self._open)
@@ -62,9 +66,10 @@ class Sessions:
     def open(self, name: str, make: Callable[[], TextEnv]) -> Session:
         """Open a session of the environment that ``make`` constructs. Raises Full: there are too many."""
         if len(self._open) >= self._share:
+            part = "" if self._workers == 1 else f" in one of {self._workers} workers, which share {self._limit}"
             raise Full(
-                f"{self._limit} sessions are open, as many as may be; close some, or wait {self._ttl:g} s for unused "
-                "ones to expire"
+                f"{self._share} sessions are open{part}, as many as may be; close some, or wait {self._ttl:g} s for "
+                "unused ones to expire"
             )
         number = self._draw()
         while number in self._open:
@@ -97,20 +102,36 @@ class Sessions:
     async def expire(self) -> list[str]:
         """Close the sessions that were not used for longer than ``ttl``, and give their memory back to the system.
 
+        One that takes longer than :data:`CLOSE_S` counts as closed; its environment goes on closing.
+
         Returns:
             The name of each one's environment; the session itself would keep its memory.
         """
-        # each is looked at again at its turn: it may be used while others are closed
-        names = [each.name for each in list(self._open.values()) if self._unused(each) and await self.close(each)]
+        named = {
+            asyncio.create_task(self._expire(each)): each.name for each in self._open.values() if self._unused(each)
+        }
+        if not named:
+            return []
+        for task in named:
+            self._expiring.add(task)
+            task.add_done_callback(self._expiring.discard)
+        _, hanging = await asyncio.wait(named, timeout=CLOSE_S)
+        for task in hanging:
+            log.warning("a session of %s takes longer than %g s to close", named[task], CLOSE_S)
+        names = [name for task, name in named.items() if task in hanging or task.result()]
         if names:
             _give_back_memory()
         return names
+
+    async def _expire(self, session: Session) -> bool:
+        """Close a session, unless it was used while others were closed."""
+        return self._unused(session) and await self.close(session)
 
     def _unused(self, session: Session) -> bool:
         return session.used < self._clock() - self._ttl and not session.lock.locked()
 
     async def close_all(self) -> None:
-        await asyncio.gather(*(self.close(session) for session in list(self._open.values())))
+        await asyncio.gather(*(self.close(session) for session in list(self._open.values())), *self._expiring)
 
     def _draw(self) -> int:
         return secrets.randbelow(MAX_SESSION // self._workers) * self._workers + self._worker
