@@ -72,13 +72,18 @@ class PolicyGradient(OnlineAlgorithm[P]):
         yield from run.batches(number, **self.filter())
 
     def planned(self, run: Run, number: int, plan: Plan, met: dict[str, list[Rollout]]) -> Iterator[list[Rollout]]:
-        """The batches of planned requests; ``met`` takes in every group, those that the filter leaves out included."""
+        """The batches of planned requests; ``met`` takes in every group, those that the filter leaves out included. In
+        the end they are in the order in which they were asked for.
+        """
         asked = self.filter()
         if keep := asked.get("keep"):
             asked["keep"] = partial(_met, met, keep)
         for batch in run.batches(number, plan, **asked):
             met |= {group[0].group: group for group in groups(batch)}
             yield batch
+        asked_for = sorted(met.items())
+        met.clear()
+        met.update(asked_for)
 
     def learn(self, run: Run, rollouts: Sequence[Rollout], number: int) -> None:
         """Learn from a batch of step ``number``, whose rewards are shaped."""

@@ -42,7 +42,10 @@ def sampler(ahead):
     def sample():
         raise Sampled
 
-    verl = SimpleNamespace(parameter_sync_step=1, on_step_begin=lambda: None, on_sample_begin=sample, timing_raw={})
+    verl = SimpleNamespace(
+        parameter_sync_step=1, on_step_begin=lambda: None, on_sample_begin=sample, timing_raw={},
+        replay_buffer=SimpleNamespace(),
+    )  # fmt: skip
     weights = SimpleNamespace(ensure_synced=lambda step: None)
     made = Sampler(verl, Settings(defaults()), weights, SimpleNamespace(begin_step=lambda: None), ahead)
     made.submit = lambda rows, due: sent.append((rows, due))
@@ -66,6 +69,15 @@ def step(made, number, steps, global_step):
     made.verl.global_steps = global_step
     with pytest.raises(Sampled):
         next(made.batches(number, steps, rows))
+
+
+def test_a_step_tells_how_many_of_its_tasks_are_done_while_it_waits():
+    made, _ = sampler(0)
+    made.verl.global_steps, told = 1, []
+    with pytest.raises(Sampled):
+        next(made.batches(0, 1, rows, progress=lambda done, total: told.append((done, total))))
+    made.verl.replay_buffer.progress(3, 8)
+    assert told == [(3, 8)]
 
 
 def test_each_step_starts_its_own_episodes_or_those_ahead_of_it():

@@ -305,6 +305,30 @@ def test_training_pools():
     assert len(draw(pool, "counter", 50, seed=1)) == 7
 
 
+def test_another_model_in_the_same_folder_is_another_run(tmp_path):
+    """Also where only the middle of its weights is read, or another folder is meant by the same words."""
+    model = tmp_path / "model"
+    model.mkdir()
+    files = {"config.json": b"{}", "model.safetensors": bytes(20 * 2**20), "notes.txt": b"mine"}
+    for name, content in files.items():
+        (model / name).write_bytes(content)
+    config = recipes.load(["experiment=smollm2", f"model={model}"])
+
+    def seen():
+        return digest(config, cloned=True), recipes.identity(config)
+
+    first = seen()
+    assert seen() == first
+    (model / "notes.txt").write_text("others")
+    assert seen() == first
+    (model / "model.safetensors").write_bytes(bytes(20 * 2**20 - 1) + b"x")
+    assert all(now != before for now, before in zip(seen(), first, strict=True))
+    (model / "model.safetensors").write_bytes(files["model.safetensors"])
+    assert seen() == first
+    (model / "config.json").write_text("{ }")
+    assert all(now != before for now, before in zip(seen(), first, strict=True))
+
+
 def test_demonstrations_may_be_on_the_hub(toy_recipes, tmp_path):
     def config(*overrides):
         return recipes.load(["experiment=counter", *overrides])

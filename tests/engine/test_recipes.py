@@ -16,6 +16,7 @@ from sweep import thinned
 
 from agentgym_rl.algorithms import algorithms
 from agentgym_rl.algorithms.config import OnlineConfig, PolicyGradientConfig
+from agentgym_rl.algorithms.curriculum.turn_limit import curricula
 from agentgym_rl.engine.recipe import compose as recipes
 from agentgym_rl.engine.recipe import preflight
 from agentgym_rl.engine.recipe.compose import RecipeError, load
@@ -137,6 +138,10 @@ def test_every_experiment_takes_every_algorithm_curriculum_and_mixture(name):
             "schedule=linear falls towards the last step, which budget.updates leaves open",
         ),
         (
+            ["budget.episodes=null", "budget.tokens=9", "algorithm=dpo", "algorithm.optimizer.schedule=cosine"],
+            "schedule=cosine falls towards the last step, which budget.tokens leaves open",
+        ),
+        (
             ["budget.episodes=null", "budget.tokens=9", "algorithm=grpo", "engine.mode=colocate_async"],
             "engine.mode=colocate_async rolls out beyond the last step, which budget.tokens leaves open",
         ),
@@ -145,6 +150,11 @@ def test_every_experiment_takes_every_algorithm_curriculum_and_mixture(name):
 def test_budgets_that_cannot_be(overrides, says):
     with pytest.raises(RecipeError, match=says):
         load(["experiment=smoke", *overrides])
+
+
+def test_a_schedule_of_each_round_leaves_the_last_round_open():
+    config = load(["experiment=smoke", "algorithm=agentevol", "budget.episodes=null", "budget.tokens=9"])
+    assert config.algorithm.optimizer.schedule == "linear"
 
 
 def test_steps_follow_from_the_budget():
@@ -435,6 +445,10 @@ def test_an_environments_own_curriculum_goes_before_that_of_the_run():
     assert limits(*run, "envs.textcraft.curriculum.steps=1") == [2, 4, 4]
     assert limits(*run, "envs.textcraft.curriculum.type=linear") == [2, 3, 4], "other keys are those of the run"
     assert limits(*run, "envs.textcraft.curriculum={type: fixed, rounds: [7]}") == [7, 7, 7]
+    own = Resolved(load(["experiment=smoke", "curriculum=stepwise", "envs.textcraft.curriculum.type=linear"]))
+    linear = curricula()["linear"].Config(type="linear")
+    assert own.curriculum.limits["textcraft"].config == linear, "what the run leaves out is not shared"
+    assert limits("envs.textcraft.curriculum.type=stepwise") == [10, 10, 10]
 
 
 def test_a_host_for_every_environment_or_for_one():

@@ -110,6 +110,8 @@ def test_a_state_goes_back_to_where_more_steps_go_on():
     del state.learnt["stage_episodes"], state.learnt["stage_wall_s"]
     state.stage = 3
     assert state.extend(5, BudgetConfig()), "of an earlier version"
+    state.stage, state.learnt["updates"] = 3, []
+    assert state.extend(6, BudgetConfig()) and state.fresh_optimizer, "a stage that has learned nothing has no moments"
 
 
 def test_a_checkpoint_is_found_or_missed(tmp_path):

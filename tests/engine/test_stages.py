@@ -28,6 +28,7 @@ from agentgym_rl.data import agenttraj, episode_store
 from agentgym_rl.data.episode import Ending, Episode, Turn
 from agentgym_rl.data.files import write_text
 from agentgym_rl.engine.recipe import compose as recipes
+from agentgym_rl.engine.recipe import digest as digests
 from agentgym_rl.engine.recipe.checkpoint import PROMPTS
 from agentgym_rl.engine.recipe.config import PanelConfig
 from agentgym_rl.engine.recipe.digest import digest
@@ -81,6 +82,10 @@ class ScriptedTrainer:
         """Tasks whose episodes fail in evaluations."""
         self.restored: list[str | None] = []
         self.resets = 0
+        self.moments = 0
+        """Updates that the optimizer has moments of."""
+        self.moments_before: list[int] = []
+        """The same before each learning of the policy."""
         self.models: dict[str, bool] = {}
         self.begun: dict[str, tuple[list[str], bool]] = {}
         """What each model beside the policy began with, and whether these were its own weights."""
@@ -133,11 +138,14 @@ class ScriptedTrainer:
             assert self.models[model], "it learns"
             self.begun[model][0].append(f"learn {len(rows)}")
             return {"supervised/loss": 1.0}, 1
+        self.moments_before.append(self.moments)
         if loss is not CROSS_ENTROPY:
             self.learnt.append("policy")
+            self.moments += 1
             return {}, 1
         count = len(rows)
         updates = -(-count // mini_batch) if updates is None else updates
+        self.moments += updates
         self.learnt.append(f"imitate {count} x{updates}")
         self.asked.append((lr, self.optimizer.weight_decay))
         return {"supervised/updates": updates, "supervised/loss": 1.0}, updates
@@ -171,14 +179,17 @@ class ScriptedTrainer:
 
     def reset_optimizer(self):
         self.resets += 1
+        self.moments = 0
 
     def restore(self, folder):
         self.restored.append(None if folder is None else folder.name)
         self.learnt = [] if folder is None else json.loads((folder / "weights.json").read_text())
+        self.moments = 0 if folder is None else int((folder / "moments").read_text())
 
     def save(self):
         name = f"global_step_{self.global_steps}"
         write_text(self.checkpoints / name / "weights.json", json.dumps(self.learnt))
+        write_text(self.checkpoints / name / "moments", str(self.moments))
         for model in (model for model, trained in self.models.items() if trained):
             write_text(self.checkpoints / name / "models" / model / "weights.json", json.dumps(self.begun[model][0]))
         return name
@@ -248,6 +259,22 @@ def run(toy_recipes):
 
 EVOLVE = ("algorithm=agentevol", "algorithm.steps=2", "algorithm.epochs=2", "algorithm.tasks_per_step=8",
           "algorithm.samples_per_task=2", "algorithm.mini_batch_trajectories=4")  # fmt: skip
+
+
+@pytest.mark.parametrize(("restart", "fresh"), [("current", 3), ("base", 4)])
+def test_no_stage_begins_with_the_moments_of_another(run, restart, fresh):
+    """Cloning, the algorithm, or each round that restarts, and the control begin without any."""
+    trainer = run(*EVOLVE, f"algorithm.restart_from={restart}", "run.control=true")
+    assert trainer.moments_before[0] == 0 and trainer.moments_before.count(0) == fresh
+
+
+def test_a_round_that_is_undone_leaves_no_moments(run):
+    """It began with the weights of cloning, whose checkpoint has moments of cloning."""
+    gate = (*EVOLVE, "algorithm.keep_best=true", "algorithm.restart_from=current", "run.evaluate_untrained=false",
+            "envs.counter.panels.test.role=validation")  # fmt: skip
+    trainer = run(*gate, val_success=[0.75, 0.25, 0.75, 0.75])
+    assert "round 1 lowered validation success" in " ".join(trainer.said)
+    assert trainer.moments_before.count(0) == 3, "cloning and both rounds"
 
 
 def test_each_stage_has_its_own_optimizer_and_the_control_repeats_the_algorithms(run):
@@ -716,7 +743,7 @@ def test_cloned_weights_are_shared_between_runs_that_differ_in_what_follows(run,
 
 
 @pytest.mark.slow
-def test_what_cloned_weights_depend_on(toy_recipes):
+def test_what_cloned_weights_depend_on(toy_recipes, monkeypatch):
     def of(*overrides, cloned=True):
         return digest(composed("experiment=counter", *overrides), cloned=cloned)
 
@@ -735,6 +762,10 @@ def test_what_cloned_weights_depend_on(toy_recipes):
         "engine.mode=colocate_async",
     )
     assert len({of(), *map(of, changes)}) == 1 + len(changes)
+    assert of() == of("engine.seeded=true"), "which null is on a CPU"
+    here = of()
+    monkeypatch.setattr(digests, "processor", lambda: "another one")
+    assert of() != here
     model = of(cloned=False)
     assert model == of("cloning.lr=1", "envs.counter.demonstrations=2", cloned=False)
     assert len({model, of("seed=1", cloned=False), of("envs.counter.split=test", cloned=False)}) == 3

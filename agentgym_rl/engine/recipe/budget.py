@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from agentgym_rl.algorithms.config import OnlineConfig
-from agentgym_rl.algorithms.optimizer import Schedule
+from agentgym_rl.algorithms.optimizer import Schedule, SupervisedOptimizerConfig
 from agentgym_rl.engine.recipe.config import Config, Mode
 from agentgym_rl.engine.recipe.schema import RecipeError
 
@@ -54,16 +54,17 @@ def line(config: Config) -> str | None:
 
 
 def _check_open_end(config: Config) -> None:
-    algorithm = config.algorithm.policy_gradient
+    algorithm = config.algorithm.online
     open_end = next((key for key in ("tokens", "updates") if getattr(config.budget, key) is not None), None)
     if open_end is None or algorithm is None:
         return
-    if algorithm.optimizer.schedule is not Schedule.CONSTANT:
+    by_steps = not isinstance(algorithm.optimizer, SupervisedOptimizerConfig)  # whose schedule is of a round's passes
+    if by_steps and algorithm.optimizer.schedule is not Schedule.CONSTANT:
         raise RecipeError(
             f"algorithm.optimizer.schedule={algorithm.optimizer.schedule} falls towards the last step, which "
             f"budget.{open_end} leaves open; choose constant, or {EPISODES}"
         )
-    if config.engine.mode is not Mode.SYNC:
+    if config.algorithm.policy_gradient is not None and config.engine.mode is not Mode.SYNC:
         raise RecipeError(
             f"engine.mode={config.engine.mode} rolls out beyond the last step, which budget.{open_end} leaves open; "
             f"choose sync, or {EPISODES}"

@@ -359,6 +359,12 @@ class EngineConfig:
         return self.mode is not Mode.SYNC or self.bfloat16
 
     @property
+    def seeds_responses(self) -> bool:
+        """True if each response is sampled with a seed of its own."""
+        seeded = self.device is Device.CPU if self.seeded is None else self.seeded
+        return seeded and self.mode is Mode.SYNC
+
+    @property
     def bfloat16(self) -> bool:
         """True if training workers and vLLM compute in bfloat16, as they always do on GPUs."""
         if self.device is Device.CUDA or self.dtype is Dtype.BFLOAT16:
@@ -453,9 +459,10 @@ class RunConfig:
     dir: str = operational("runs/${name}")
     """Folder of everything the run writes."""
     eval_every: int = operational(0)
-    """Training steps between evaluations; 0 evaluates at the end of each stage only."""
+    """Units between evaluations: training steps, passes of cloning, explorations and passes of AgentEvol; 0 evaluates
+    at the end of each stage only."""
     save_every: int = operational(25)
-    """Training steps between checkpoints; 0 saves at the end of each stage and on Ctrl-C only."""
+    """Units between checkpoints; 0 saves at the end of each stage and on Ctrl-C only."""
     keep_checkpoints: int | None = operational(3)
     """How many of the newest checkpoints stay, beside those at the ends of stages and those that the run still needs;
     null keeps all."""

@@ -7,6 +7,7 @@ import hashlib
 import inspect
 import json
 import os
+import platform
 import shutil
 import subprocess
 import sys
@@ -17,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import agentgym_rl.envs as env_code
-from agentgym_rl.engine.recipe.config import Config
+from agentgym_rl.engine.recipe.config import Config, Device
 from agentgym_rl.engine.recipe.schema import to_dict
 from agentgym_rl.envs.registry import env_class
 from agentgym_rl.eval.evaluation.rules import flat
@@ -41,6 +42,11 @@ NOT_CLONED = {"share", "curriculum"}
 """Keys of an environment that cloning and its evaluation do not see."""
 BESIDE = {"engine/recipe/digest.py", "engine/run/progress.py", "engine/verl/liveness.py"}
 """Files of the engine that name, show and watch a run: none of its numbers depends on them."""
+MODEL_FILES = ("*.safetensors", "*.bin", "config.json", "tokenizer*", "chat_template*")
+WHOLE = 16 * 2**20
+"""Bytes of the largest file that is read whole."""
+PROCESSOR = ("vendor_id", "cpu family", "model", "model name")
+"""Facts of ``/proc/cpuinfo``."""
 
 
 def digest(config: Config, *, cloned: bool) -> str:
@@ -65,7 +71,8 @@ def digest(config: Config, *, cloned: bool) -> str:
             "workers": [config.engine.device, config.engine.workers * config.engine.nodes],
             "bfloat16": config.engine.bfloat16,
             "mode": config.engine.mode,
-            "seeded": config.engine.seeded,
+            "seeded": config.engine.seeds_responses,
+            "processor": processor() if config.engine.device is Device.CPU else None,
             "verl": config.verl,
             "versions": {key: value for key, value in versions().items() if key != "git"},
         }
@@ -74,9 +81,35 @@ def digest(config: Config, *, cloned: bool) -> str:
 
 
 def named_files(settings: Mapping[str, Any]) -> dict[str, str]:
-    """SHA-256 of every file of this machine that a setting names, such as demonstrations, a playbook or item ids."""
-    named = sorted({value for _, value in flat(settings) if isinstance(value, str) and Path(value).suffix})
-    return {name: hashlib.sha256(Path(name).read_bytes()).hexdigest() for name in named if os.path.isfile(name)}
+    """SHA-256 of every file of this machine that a setting names, such as demonstrations, a playbook or item ids, and
+    of those in a folder with a model; of one larger than :data:`WHOLE` bytes that of its size, beginning and end.
+    """
+    named = {value for _, value in flat(settings) if isinstance(value, str)}
+    files = {name for name in named if Path(name).suffix and os.path.isfile(name)}
+    models = [Path(name) for name in named if os.path.isfile(os.path.join(name, "config.json"))]
+    files |= {str(file) for model in models for pattern in MODEL_FILES for file in model.glob(pattern)}
+    return {name: _content(Path(name)) for name in sorted(files)}
+
+
+def _content(file: Path) -> str:
+    size, digest = file.stat().st_size, hashlib.sha256()
+    with file.open("rb") as stream:
+        if size > WHOLE:
+            digest.update(f"{size} ".encode() + stream.read(WHOLE // 2))
+            stream.seek(-WHOLE // 2, os.SEEK_END)
+        digest.update(stream.read())
+    return digest.hexdigest()
+
+
+@cache
+def processor() -> str:
+    """What kind of processor this machine has: another one rounds otherwise, and so clones other weights."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").partition("\n\n")[0].splitlines()
+    except OSError:
+        return platform.processor() or platform.machine()
+    facts = dict(line.replace("\t", "").split(":", 1) for line in lines if ":" in line)
+    return " ".join(facts[key].strip() for key in PROCESSOR if key in facts) or platform.machine()
 
 
 def versions() -> dict[str, str]:

@@ -20,7 +20,7 @@ from agentgym_rl.algorithms.mixture.space import Settings
 from agentgym_rl.algorithms.optimizer import OptimizerConfig
 from agentgym_rl.data.overlap import COMPARED, Games, Overlap, demonstrated, overlaps_of
 from agentgym_rl.data.panels import digest, indices_of, panel_of, sample, warn_of_other_ids
-from agentgym_rl.engine.recipe.config import Config, Device, EngineConfig, EnvConfig, Mode
+from agentgym_rl.engine.recipe.config import Config, EngineConfig, EnvConfig
 from agentgym_rl.engine.recipe.schema import RecipeError, read, to_dict
 from agentgym_rl.envs import Task, TextEnv, make
 from agentgym_rl.envs.core import EnvError, OracleUnavailable, TaskNotFound
@@ -162,10 +162,8 @@ class Resolved:
 
     @property
     def seeded(self) -> bool:
-        """True if each response is sampled with a seed of its own."""
-        engine = self.config.engine
-        seeded = engine.device is Device.CPU if engine.seeded is None else engine.seeded
-        return seeded and engine.mode is Mode.SYNC
+        """See :attr:`.config.EngineConfig.seeds_responses`."""
+        return self.config.engine.seeds_responses
 
     # environments
 
@@ -382,15 +380,15 @@ class Resolved:
         return Curriculum({name: self._limit(f"envs.{name}", env) for name, env in self.config.envs.items()})
 
     def _limit(self, place: str, env: EnvConfig) -> TurnLimit[Any]:
-        """An environment's own keys go before those of the run that its curriculum has, too."""
+        """An environment's own keys go before those that are set of the run's and that its curriculum has, too."""
         settings: Mapping[str, Any] = env.curriculum
-        kinds, run = curricula(), to_dict(self.config.curriculum)
+        kinds, run, left_out = curricula(), to_dict(self.config.curriculum), to_dict(type(self.config.curriculum)())
         chosen = settings.get("type", self.config.curriculum.type)
         if chosen not in kinds:
             raise RecipeError(f"{place}.curriculum.type={chosen!r} is unknown; choose {', '.join(sorted(kinds))}")
         kind = kinds[chosen]
         keys = {each.name for each in fields(kind.Config)}
-        shared = {key: value for key, value in run.items() if key in keys}
+        shared = {key: value for key, value in run.items() if key in keys and value != left_out.get(key)}
         return kind(read(kind.Config, {**shared, "type": chosen, **settings}, f"{place}.curriculum"))
 
 

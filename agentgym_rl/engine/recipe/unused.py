@@ -72,7 +72,7 @@ def _unused(run: Resolved) -> Iterator[Unused]:
     if config.writer.policy is None:
         yield from _all("writer", "there is no writer", "concurrency", "price", "max_cost", "per_minute")
     learns = run.learns_from_demonstrations
-    yield from _of_run(config, learns)
+    yield from _of_run(run, learns)
     for name in config.envs:
         yield from _of_env(config, name, learns)
     environments = sum(env.share > 0 for env in config.envs.values())
@@ -130,7 +130,8 @@ def _of_engine(config: Config) -> Iterator[Unused]:
         yield Unused("engine.dtype", f"engine.device={engine.device} computes in bfloat16, or in verl's own settings")
 
 
-def _of_run(config: Config, learns: bool) -> Iterator[Unused]:
+def _of_run(run: Resolved, learns: bool) -> Iterator[Unused]:
+    config = run.config
     if not config.cloning.epochs:
         keys = [
             "lr",
@@ -146,7 +147,7 @@ def _of_run(config: Config, learns: bool) -> Iterator[Unused]:
         yield from _all("cloning", UNLEARNED, "observation_weight", "learn_invalid", in_recipes=False)
     for key, why in config.cloning.optimizer.unused("cloning.optimizer").items():
         yield Unused(f"cloning.optimizer.{key}", why)
-    if config.algorithm.online is None:
+    if not run.algorithm.units:
         why = f"algorithm={config.algorithm.name} has no updates that a control could repeat"
         yield Unused("run.control", why, in_recipes=False)
     if config.model.path is not None and not config.cloning.epochs:
@@ -167,6 +168,8 @@ def _of_env(config: Config, name: str, learns: bool) -> Iterator[Unused]:
     if config.algorithm.online is None:
         why = f"algorithm={config.algorithm.name} has no training episodes"
         yield from _all(place, why, "share", "curriculum", in_recipes=False)
+    if not env.share:
+        yield Unused(f"{place}.curriculum", f"{place}.share=0 has no training episodes", in_recipes=False)
     if env.share and [each for each in config.envs.values() if each.share] == [env]:
         yield Unused(f"{place}.share", "no other environment has a share", in_recipes=False)
     if env.share and not mixtures()[config.mixture.type].uses_given_shares:

@@ -113,7 +113,7 @@ class State:
             return False
         for name in learnt.keys() & KEPT:  # an earlier version noted fewer
             setattr(self, name, learnt[name])
-        self.unit, self.saved, self.fresh_optimizer = learnt["units"], True, False
+        self.unit, self.saved, self.fresh_optimizer = learnt["units"], True, not self.updates
         self.results = self.results[: self.stage]
         return True
 

@@ -172,7 +172,8 @@ class EngineRun:
             drawn = self._drawn(due, draw, tasks)
             return self._rows(drawn if plan is None or redraw else planned(plan(due, drawn), len(drawn)), f"{draw}")
 
-        yield from self.trainer.sampler.batches(number, self.steps, rows, keep, refills)
+        progress = partial(self.progress, "rollouts")
+        yield from self.trainer.sampler.batches(number, self.steps, rows, keep, refills, progress)
         sampler = self.trainer.sampler
         self.metrics |= sampler.step_metrics
         if not self._doubted and (warning := doubt(sampler.step_metrics)) is not None:
@@ -237,6 +238,9 @@ class EngineRun:
         self.trainer.weights.restore(self.folder.checkpoint(weights.checkpoint))
         state.checkpoint, state.origin, state.updates = weights.checkpoint, weights.origin, list(weights.updates)
         state.saved = not any(self.trainer.weights.models.values())  # what they learned is in no older checkpoint
+        if not weights.updates:  # the checkpoint may have moments of the stage before
+            self.trainer.weights.reset_optimizer()
+            state.fresh_optimizer = True
 
     def validate(self, label: str) -> float | None:
         return self.panels.validation_success(self.evaluate(label, VALIDATION, self.stage))

@@ -137,7 +137,13 @@ class Sampler:
     # batches of a policy gradient
 
     def batches(
-        self, number: int, steps: int, rows: Rows, keep: Keep | None = None, refills: int = 0
+        self,
+        number: int,
+        steps: int,
+        rows: Rows,
+        keep: Keep | None = None,
+        refills: int = 0,
+        progress: Progress | None = None,
     ) -> Iterator[list[Rollout]]:
         """The rollouts of a training step that count; each batch takes one policy update before the next.
 
@@ -148,6 +154,7 @@ class Sampler:
             steps: of the whole stage; no episodes start for later ones.
             keep: whether a group of several episodes stays; None keeps all.
             refills: most groups that the step rolls out in place of others.
+            progress: called while episodes run, with the number of tasks that are done and of all under way.
 
         Raises:
             NothingToLearn: no episode of the step can be learned from.
@@ -166,7 +173,10 @@ class Sampler:
             verl.on_step_begin()
             for _ in range(verl.parameter_sync_step):
                 verl.local_trigger_step = len(learnt)  # at the first, verl keeps the weights of old log-probabilities
-                yield self._sample()
+                verl.replay_buffer.progress = progress
+                rollouts = self._sample()
+                verl.replay_buffer.progress = None
+                yield rollouts
                 if (batch := self.learner.give_up()) is not None:
                     learnt.append(batch)
             in_parts, count = verl.parameter_sync_step > 1, self._left_out  # each of which may have nothing

@@ -30,6 +30,8 @@ SHARE = 0.1
 """Their tolerance as a share of how far the weights have moved, where that is more, because rounding grows with the
 logits: SmolLM2-135M after two updates with a rate of 1e-3 differs by 0.10 on an H100."""
 DIFFERENCE = "sync/log_prob_difference"
+PATIENCE_S = 600
+"""Seconds that a server may take for the text."""
 DOUBTED = 6e-2
 """A larger difference is told: importance ratios of the samples are wrong by as much."""
 
@@ -124,7 +126,14 @@ def on_servers(tokens: list[int], handles: Sequence[Any]) -> list[torch.Tensor]:
         handle.generate.remote(prompt_ids=tokens, sampling_params=sampling, request_id=uuid4().hex)
         for handle in handles
     ]
-    outputs = [output.extra_fields["prompt_logprobs"] for output in ray.get(asked)]
+    try:
+        answers = ray.get(asked, timeout=PATIENCE_S)
+    except ray.exceptions.GetTimeoutError:
+        raise RuntimeError(
+            f"a vLLM server gave no log-probabilities of a fixed text within {PATIENCE_S} s after a sync; its log says "
+            "what it does. engine.verify_sync=never asks for none"
+        ) from None
+    outputs = [output.extra_fields["prompt_logprobs"] for output in answers]
     return [torch.tensor(values).flatten()[: len(tokens) - 1] for values in outputs]
 
 
