@@ -51,7 +51,10 @@ def test_an_environment_of_others_counts_by_the_file_of_its_class(toys):
 def test_files_beside_training_do_not_count(monkeypatch):
     package = Path(digest.__file__).parents[2]
     beside, counted = {package / name for name in digest.BESIDE}, set()
-    assert all(file.is_file() for file in beside)
+    programs = package / "rollout/gateway/app.py"
+    assert all(file.is_file() for file in (*beside, programs))
     monkeypatch.setattr(digest, "_digest_of", lambda file: counted.add(file) or file.name)
     digest.code(["maze"])
-    assert package / "engine/run/run.py" in counted and not beside & counted
+    assert package / "engine/run/run.py" in counted and not {*beside, programs} & counted
+    digest.code(["maze"], programs=True)
+    assert programs in counted and not beside & counted

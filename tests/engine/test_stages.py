@@ -329,6 +329,20 @@ def test_a_run_that_goes_on_with_more_steps_counts_all_episodes(run, toy_recipes
     }
 
 
+def test_a_run_that_goes_on_forgets_the_control_that_it_had(run):
+    steps = [setting for setting in EVOLVE if not setting.startswith("algorithm.steps=")]
+    first = run(*steps, "algorithm.steps=1", "run.control=true")
+    kept = {file.name for file in (first.folder.path / "episodes").glob("val_*")}
+    assert first.state.extend(6, first.stages.run.config.budget), "units: an exploration and two passes a round"
+    first.folder.reopen(first.state)
+    left = {file.name for file in (first.folder.path / "episodes").glob("val_*")}
+    assert {name.partition("_step")[0] for name in kept - left} == {
+        "val_control"
+    } and "val_bc_step000002.parquet" in left
+    again = run(*steps, "algorithm.steps=2", "run.control=true")
+    assert len([*(again.folder.path / "episodes").glob("val_control*")]) == 1
+
+
 def test_what_is_sampled_follows_from_seed_step_and_place(run):
     """A resumed run samples the same; no two episodes of a run share their seeds."""
     streams = run(*EVOLVE).streams

@@ -40,8 +40,14 @@ MODEL = {"split", "difficulty", "pool", "pool_seed", "options"}
 """Keys of an environment that say from which text a tokenizer is trained."""
 NOT_CLONED = {"share", "curriculum"}
 """Keys of an environment that cloning and its evaluation do not see."""
-BESIDE = {"engine/recipe/digest.py", "engine/run/progress.py", "engine/verl/liveness.py"}
-"""Files of the engine that name, show and watch a run: none of its numbers depends on them."""
+BESIDE = (
+    "engine/recipe/digest.py", "engine/run/export.py", "engine/run/progress.py", "engine/run/sweep.py",
+    "engine/verl/liveness.py", "rollout/expand.py", "rollout/policies/api.py", "rollout/policies/chat_client.py",
+    "rollout/policies/vllm.py",
+)  # fmt: skip
+"""What names, shows, watches and exports a run, and policies of evaluations: no number of a run depends on it."""
+PROGRAMS = ("rollout/gateway", "rollout/harness")
+"""What serves programs that act in an environment."""
 MODEL_FILES = ("*.safetensors", "*.bin", "config.json", "tokenizer*", "chat_template*")
 WHOLE = 16 * 2**20
 """Bytes of the largest file that is read whole."""
@@ -130,15 +136,19 @@ def versions() -> dict[str, str]:
     return version_of
 
 
-def code(envs: Iterable[str]) -> str:
+def code(envs: Iterable[str], *, programs: bool = False) -> str:
     """First 12 hex digits over the code that trains in environments: ``algorithms``, ``engine``, ``rollout``, and each
-    environment's own. Comments, docstrings, layout and the files in :data:`BESIDE` do not count.
+    environment's own. Comments, docstrings, layout and :data:`BESIDE` do not count.
+
+    Args:
+        programs: act in some of the environments; else :data:`PROGRAMS` do not count either.
     """
     package = Path(__file__).parents[2]
     places = [package / layer for layer in ("algorithms", "engine", "rollout")]
     places += sorted({_place_of(env) for env in envs})
-    beside = {package / name for name in BESIDE}
-    digests = [_digest_of(file) for place in places for file in _files(place) if file not in beside]
+    beside = [package / name for name in (*BESIDE, *(() if programs else PROGRAMS))]
+    files = [file for place in places for file in _files(place)]
+    digests = [_digest_of(file) for file in files if not any(file.is_relative_to(place) for place in beside)]
     return hashlib.sha256("\n".join(digests).encode()).hexdigest()[:12]
 
 

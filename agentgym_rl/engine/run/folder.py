@@ -14,6 +14,7 @@ from typing import Any
 import yaml
 from pydantic import TypeAdapter, ValidationError
 
+from agentgym_rl.algorithms.control import Control
 from agentgym_rl.data.episode import Episode
 from agentgym_rl.data.files import write_text
 from agentgym_rl.engine.recipe.checkpoint import numbered
@@ -233,9 +234,11 @@ class RunFolder:
         return (self.path / "summary.json").is_file()
 
     def reopen(self, state: State) -> None:
-        """Go on with a complete run from an earlier state."""
+        """Go on with a complete run from an earlier state; its control runs again."""
         self.save_state(state)
         (self.path / "summary.json").unlink(missing_ok=True)
+        for file in (self.path / "episodes").glob(f"val_{Control.stage}_step*.parquet"):
+            file.unlink()
 
     # state
 

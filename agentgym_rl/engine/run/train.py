@@ -239,7 +239,7 @@ def _summary(run: Resolved, state: State, overlaps: dict[str, dict[str, Overlap]
             env: {label: asdict(shared) for label, shared in by_panel.items()} for env, by_panel in overlaps.items()
         },
         "versions": versions(),
-        "code": code(config.envs),
+        "code": code(config.envs, programs=any(env.harness for env in config.envs.values())),
     }
 
 
