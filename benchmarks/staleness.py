@@ -6,7 +6,6 @@ made of the same arm are confirmed: their numbers are as good as those of the pr
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any
@@ -16,13 +15,14 @@ from agentgym_rl.engine.recipe.digest import code
 Row = Mapping[str, Any]
 CONFIRMED = "confirmed"
 """Key of a row: the digest of the last code that gave the same numbers to another row of its arm and code."""
+UNKNOWN = "made before rows carried a code digest"
 NOT_COMPARED = {"minutes", "curve_spent", "commit", "code", "versions", CONFIRMED}
 
 
 def why(row: Row) -> str | None:
     """Why a row is stale; None where the present code made it, or confirmed it."""
     if "code" not in row:
-        return "made before rows carried a code digest"
+        return UNKNOWN
     if present(tuple(row["panels"])) not in (row["code"], last_code(row)):
         return f"made by other code (commit {row['commit'][:7]})"
     return None
@@ -41,8 +41,12 @@ def last_code(row: Row) -> str | None:
 
 def remarks(rows: Sequence[Row]) -> Iterator[str]:
     """Sentences for a page: how many rows are stale, by reason, and how many are confirmed."""
-    for reason, number in Counter(reason for row in rows if (reason := why(row)) is not None).items():
-        yield f"{number} of {len(rows)} rows are stale: {reason}."
+    stale = [row for row in rows if why(row) is not None]
+    if without := [row for row in stale if "code" not in row]:
+        yield f"{len(without)} of {len(rows)} rows are stale: {UNKNOWN}."
+    if others := [row for row in stale if "code" in row]:
+        commits = dict.fromkeys(row["commit"][:7] for row in others)
+        yield f"{len(others)} of {len(rows)} rows are stale: made by other code ({', '.join(commits)})."
     confirmed = [row for row in rows if why(row) is None and row["code"] != present(tuple(row["panels"]))]
     if confirmed:
         yield (

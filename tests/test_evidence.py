@@ -434,7 +434,7 @@ def test_rows_that_the_present_code_makes_alike_are_confirmed(tmp_path, monkeypa
     known = {(row["arm"], row["seed"]): row for row in evidence.results(study)}
     assert known["bc", 21]["minutes"] == 2.0 and [seed for (_, seed), row in known.items() if why(row)] == [20, 22, 24]
     assert list(remarks(evidence.results(study))) == [
-        "3 of 6 rows are stale: made by other code (commit c0ffee5).",
+        "3 of 6 rows are stale: made by other code (c0ffee5).",
         "2 of 6 rows are of older code; the present one gave another seed of their arms the same numbers, to the bit.",
     ]
     monkeypatch.setattr("staleness.present", lambda envs: "later")
