@@ -59,8 +59,10 @@ def command(
                 typer.secho(f"{policy} at {gateway.url}{note}; POST /sessions opens one. Ctrl-C stops.", err=True)
                 await gateway.ended()
         finally:
-            await service.close()
-            await model.close()
+            try:
+                await service.close()
+            finally:
+                await model.close()
 
     with suppress(KeyboardInterrupt):
         asyncio.run(serve())

@@ -75,7 +75,7 @@ def guarded(parse: Parse) -> Parse:
             action = parse(encodable(response))
         except Exception as error:  # one response must not end a run
             log.exception("a bug: the parser failed on %r", cut(response, ECHO))
-            return InvalidAction(BUG, fault=f"{type(error).__name__}: {cut(str(error), ECHO)}")
+            return InvalidAction(BUG, fault=f"{type(error).__name__}: {cut(encodable(str(error)), ECHO)}")
         if isinstance(action, InvalidAction):
             return replace(action, observation=cut(encodable(action.observation), ECHO))
         return replace(action, command=encodable(action.command), thought=encodable(action.thought))

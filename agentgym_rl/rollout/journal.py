@@ -116,7 +116,7 @@ class Journal:
         if first_row != head:
             if not isinstance(first_row, dict) or first_row.get("journal") != FORMAT:
                 raise ValueError(f"{self.path} was left by another version; delete it, or choose another file")
-            changed = [key for key in head if first_row.get(key) != head[key]]
+            changed = [key for key in head if key not in first_row or first_row[key] != head[key]]
             raise ValueError(
                 f"{self.path} holds an interrupted command with another {' and '.join(changed)}; "
                 "repeat its command to finish it, delete it, or choose another file"

@@ -120,7 +120,7 @@ async def run_attempt(
         try:
             response = await conversation.respond()
         except NoResponse as error:
-            ending, reason = error.ending, str(error)
+            ending, reason = error.ending, encodable(str(error))
             break
         model_s = time.monotonic() - started
         if response is None:
@@ -198,8 +198,9 @@ def turn_limit(env: TextEnv, settings: RolloutSettings, max_turns: int | None = 
 
 def unsolved(task: Task, limit: int, ending: Ending = Ending.TURN_LIMIT, error: str | None = None) -> Episode:
     """An episode without turns."""
+    told = None if error is None else encodable(error)
     return Episode(
-        env=task.env, item_id=str(task), ending=ending, reward=0.0, success=False, max_turns=limit, error=error
+        env=task.env, item_id=str(task), ending=ending, reward=0.0, success=False, max_turns=limit, error=told
     )
 
 
@@ -208,7 +209,7 @@ def failed(task: Task, limit: int, error: BaseException) -> Episode:
     ending = ending_of(error)
     if ending is Ending.ROLLOUT_ERROR:
         log.error("the rollout of %s failed", task, exc_info=error)
-    return unsolved(task, limit, ending, encodable(f"{type(error).__name__}: {error}"))
+    return unsolved(task, limit, ending, f"{type(error).__name__}: {error}")
 
 
 def opened(make_env: Callable[[], TextEnv], task: Task) -> TextEnv:
@@ -283,15 +284,15 @@ async def timed(call: Awaitable[T], seconds: float, what: str) -> tuple[T, float
         EnvTimeout: it took longer than ``seconds``.
         EnvFault: it raised anything but an :class:`EnvError`.
     """
-    start = time.monotonic()
+    start, clock = time.monotonic(), asyncio.timeout(seconds)
     try:
-        async with asyncio.timeout(seconds):
+        async with clock:
             result = await call
-    except TimeoutError as error:
-        raise EnvTimeout(f"{what} took longer than {seconds:g} s") from error
     except EnvError:
         raise
     except Exception as error:  # one action must not end a run
+        if isinstance(error, TimeoutError) and clock.expired():
+            raise EnvTimeout(f"{what} took longer than {seconds:g} s") from error
         log.exception("a bug of the environment: %s failed", what)
         raise EnvFault(f"{what} failed: {type(error).__name__}: {error}") from error
     return result, time.monotonic() - start

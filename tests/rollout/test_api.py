@@ -20,9 +20,10 @@ from agentgym_rl.envs.core import EnvUnavailable
 from agentgym_rl.rollout.collect import collect
 from agentgym_rl.rollout.gateway.request import Request
 from agentgym_rl.rollout.gateway.texts import chat_of
-from agentgym_rl.rollout.policies.api import UNREAD, ApiConversation, ChatModel, ModelRefused
+from agentgym_rl.rollout.policies.api import UNREAD, ApiConversation, BudgetSpent, ChatModel, ModelRefused
 from agentgym_rl.rollout.policies.chat_client import pause
 from agentgym_rl.rollout.settings import RolloutSettings
+from agentgym_rl.rollout.texts import Written
 
 pytestmark = pytest.mark.usefixtures("toys")
 
@@ -249,6 +250,29 @@ def test_an_empty_observation_is_said_to_be_empty():
     conversation.messages = [{"role": "assistant", "content": "x"}]
     asyncio.run(conversation.observe(" \n"))
     assert conversation.messages[-1] == {"role": "user", "content": "(empty)"}
+    given = [
+        {"role": "user", "content": "rules"},
+        {"role": "assistant", "content": "OK"},
+        {"role": "user", "content": ""},
+    ]
+    for begin in (conversation.start(given, None), conversation.restart(given)):
+        asyncio.run(begin)
+        assert [message["content"] for message in conversation.messages] == ["rules", "OK", "(empty)"]
+
+
+def test_a_request_that_waited_for_its_minute_asks_nothing_when_the_cost_is_reached(monkeypatch):
+    """The second request reaches it while the others wait for their turn."""
+    monkeypatch.setenv("OPENAI_API_KEY", "x")
+    server = ChatServer(count)  # counts 10 tokens of a prompt
+
+    async def work(name):
+        model = ChatModel(name, temperature=0, price=(100_000, 0), max_cost=1.5, per_minute=300)
+        messages = [{"role": "user", "content": "go"}]
+        asking = (model.write(messages, seed=seed, temperature=0, max_tokens=5) for seed in range(4))
+        return await asyncio.gather(*asking, return_exceptions=True)
+
+    told = asyncio.run(server.during(work))
+    assert [type(each) for each in told] == [Written, Written, BudgetSpent, BudgetSpent] and len(server.requests) == 2
 
 
 @pytest.mark.parametrize("status", [400, 422])

@@ -206,7 +206,9 @@ def test_a_journal_of_other_settings_is_refused(tmp_path, monkeypatch):
 
     with pytest.raises(KeyboardInterrupt):
         run(out, progress=stop)
-    with pytest.raises(ValueError, match=r"a\.json\.partial\.jsonl holds .* another policy and seed; .*delete it"):
+    with pytest.raises(
+        ValueError, match=r"a\.json\.partial\.jsonl holds .* another policy and policy_seed and seed; .*delete it"
+    ):
         run(out, policy=Random(4), seed=4)
     with pytest.raises(ValueError, match="another panel"):
         run(out, n=3)
@@ -217,10 +219,11 @@ def test_a_journal_of_other_settings_is_refused(tmp_path, monkeypatch):
     with pytest.raises(ValueError, match="another temperature"):
         run(out, policy=policy)
     for key, value in {
+        "backend": "vllm", "policy_seed": 3, "prompt_tokens": 9, "response_tokens": 9,
         "weights": "step 8", "prompts": {"counter": "Go."}, "exemplars": Exemplars({}, 2, "digest"),
     }.items():  # fmt: skip
         policy = Oracle()
-        setattr(policy, key, value)
+        setattr(policy, key.removeprefix("policy_"), value)
         with pytest.raises(ValueError, match=f"another {key.removesuffix('s')}"):
             run(out, policy=policy)
     for key, value in {"invalid_limit": 2, "context": "window", "keep_turns": 5, "thinking": "strip"}.items():

@@ -11,7 +11,7 @@ import sys
 import httpx
 import pytest
 from chat_server import ChatServer
-from gateways import CHAT, GO, says
+from gateways import CHAT, GO, failing, says
 
 from agentgym_rl.cli.gateway import command
 from agentgym_rl.data import episode_store
@@ -78,6 +78,59 @@ def test_a_reward_without_any_reply_of_the_model_is_no_episode_of_it(tmp_path):
 
     episode = served(tmp_path, talk)["textcraft_3"]
     assert (episode.ending, episode.error) == (Ending.ENV_ERROR, "the session had no reply of the model")
+
+
+def test_a_session_that_is_over_says_so(tmp_path):
+    async def talk(client):
+        solved = await begin(client, item_id="textcraft_3")
+        head = {"x-api-key": solved["key"]}
+        for reward, status in ((1, 200), (1, 200), (0, 409)):
+            assert (
+                await client.post(solved["reward_url"], json={"reward": reward}, headers=head)
+            ).status_code == status
+            while not [*tmp_path.glob("*.parquet")]:
+                await asyncio.sleep(0.01)
+        assert (await client.post(f"{solved['url_with_key']}{CHAT}", json=GO)).status_code == 409
+        dropped = await begin(client)
+        head = {"x-api-key": dropped["key"]}
+        assert (await client.delete(f"/sessions/{dropped['id']}", headers=head)).status_code == 200
+        assert (await client.post(dropped["reward_url"], json={"reward": 1}, headers=head)).status_code == 409
+
+    assert {name: episode.reward for name, episode in served(tmp_path, talk).items()} == {
+        "textcraft_3": 1, "harness_1": 0,
+    }  # fmt: skip
+
+
+def test_a_session_whose_model_failed_says_so_and_is_an_episode_that_does_not_count(tmp_path):
+    async def talk(client):
+        session = (await client.post("/sessions", json={"item_id": "textcraft_3"})).json()
+        head = {"x-api-key": session["key"]}
+        for _ in range(2):
+            assert (await client.post(f"{session['url_with_key']}{CHAT}", json=GO)).status_code == 503
+            while not [*tmp_path.glob("*.parquet")]:
+                await asyncio.sleep(0.01)
+        assert (await client.post(session["reward_url"], json={"reward": 1}, headers=head)).status_code == 503
+
+    episode = served(tmp_path, talk, failing(OSError("gone \ud83d")))["textcraft_3"]
+    assert (episode.ending.counts, episode.error) == (False, "gone \ufffd")
+
+
+def test_an_episode_that_cannot_be_written_is_told_when_the_gateway_ends(tmp_path, caplog):
+    out, found = tmp_path / "out", []
+    out.write_text("a file in the place of the folder")
+
+    async def talk(client):
+        session = await begin(client)
+        head = {"x-api-key": session["key"]}
+        assert (await client.post(session["reward_url"], json={"reward": 1}, headers=head)).status_code == 200
+        while "is not written" not in caplog.text:
+            await asyncio.sleep(0.01)
+        out.unlink()
+        found.append(await begin(client))
+
+    with pytest.raises(OSError, match=str(out)):
+        served(out, talk)
+    assert [file.stem for file in out.glob("*.parquet")] == [found[0]["id"]], "later ones are written"
 
 
 @pytest.mark.parametrize(

@@ -15,10 +15,12 @@ from sweep import swept
 
 from agentgym_rl.data.episode import Ending
 from agentgym_rl.rollout.conversation import NoResponse, Response
-from agentgym_rl.rollout.gateway import app
+from agentgym_rl.rollout.gateway import anthropic, app, openai
 from agentgym_rl.rollout.gateway.body import deeper
+from agentgym_rl.rollout.gateway.plain import plain
 from agentgym_rl.rollout.gateway.server import Gateway
 from agentgym_rl.rollout.gateway.session import Limits, Sessions
+from agentgym_rl.rollout.gateway.texts import TextChat
 from agentgym_rl.rollout.harness.service import Service
 
 TOOL = {"name": "look", "description": "Look.", "parameters": {"type": "object", "properties": {}}}
@@ -133,6 +135,86 @@ def test_both_forms_tell_the_model_the_same():
         Seen(),
     )
     assert requests[0] == requests[1]
+
+
+def request_of(path, body):
+    """What the model is asked by a body."""
+    form = openai if path == CHAT else anthropic
+    return form.read({**body, "max_tokens": 9})
+
+
+def texts(*parts):
+    return [{"type": "text", "text": part} for part in parts]
+
+
+@pytest.mark.parametrize("path", [CHAT, MESSAGES])
+def test_parts_of_a_text_are_lines_but_of_the_assistants(path):
+    said = [("user", texts("Look at", "the file")), ("assistant", texts("I lo", "ok.")), ("user", texts("and?"))]
+    request = request_of(path, {"messages": [{"role": role, "content": content} for role, content in said]})
+    assert [message["content"] for message in request.messages] == ["Look at\nthe file", "I look.", "and?"]
+
+
+def test_parts_of_rules_and_results_are_lines():
+    system, rows = texts("You play.", "Be brief."), texts("row 1", "row 2")
+    of_openai = request_of(
+        CHAT, {"messages": [{"role": "system", "content": system}, {"role": "tool", "content": rows}]}
+    )
+    result = {"type": "tool_result", "content": rows}
+    of_anthropic = request_of(MESSAGES, {"system": system, "messages": [{"role": "user", "content": [result]}]})
+    for request in (of_openai, of_anthropic):
+        assert [message["content"] for message in request.messages] == ["You play.\nBe brief.", "row 1\nrow 2"]
+
+
+@pytest.mark.parametrize(("is_error", "seen"), [(True, "Error: no file"), (False, "no file"), (None, "no file")])
+def test_the_model_sees_that_a_tool_failed(is_error, seen):
+    result = {"type": "tool_result", "tool_use_id": "c", "is_error": is_error, "content": "no file"}
+    body = {"max_tokens": 9, "messages": [{"role": "user", "content": [result]}]}
+    assert seen == plain(request_of(MESSAGES, body).messages)[0]["content"].splitlines()[1]
+    wrong = {"max_tokens": 9, "messages": [{"role": "user", "content": [result | {"is_error": "yes"}]}]}
+    assert "is_error is" in post(MESSAGES, wrong).json()["error"]["message"]
+
+
+def test_calls_are_the_reason_to_stop_wherever_the_text_was_cut():
+    tool = {"name": "look", "input_schema": TOOL["parameters"]}
+    body = {**GO, "max_tokens": 9, "tools": [tool], "stop_sequences": ["\nObservation"]}
+    for said, reason in ((CALL, ("tool_use", None)), ("I look.", ("stop_sequence", "\nObservation"))):
+        chat = says(f"{said}\nObservation: a wall")
+        answer = post(MESSAGES, body, chat).json()
+        assert (answer["stop_reason"], answer["stop_sequence"]) == reason
+        streamed = events(post(MESSAGES, {**body, "stream": True}, chat).text)[-2]["delta"]
+        assert (streamed["stop_reason"], streamed["stop_sequence"]) == reason
+
+
+@pytest.mark.parametrize(
+    ("arguments", "read"),
+    [
+        ('{"at": "\\ud83d"}', {"at": "\ufffd"}),
+        ('{"at": NaN}', '{"at": NaN}'),
+        (f'{{"at": {"[" * 300}{"]" * 300}}}', f'{{"at": {"[" * 300}{"]" * 300}}}'),
+        ("[" * 100_000, "[" * 100_000),
+    ],
+    ids=["half a pair", "no number", "deep", "deeper"],
+)
+def test_arguments_are_read_as_strictly_as_the_body_that_they_stand_in(arguments, read):
+    """What is no object of JSON stays a text, so that a template and an API can encode it."""
+    call = {"id": "c", "type": "function", "function": {"name": "look", "arguments": arguments}}
+    messages = [{"role": "assistant", "tool_calls": [call]}, {"role": "tool", "tool_call_id": "c", "content": "ok"}]
+    request = request_of(CHAT, {"messages": messages})
+    assert request.messages[0]["tool_calls"][0]["function"]["arguments"] == read
+
+    async def ask(messages, room):
+        json.dumps(messages, ensure_ascii=False, allow_nan=False).encode()  # as a client of an API does
+        return Response("fine")
+
+    assert post(CHAT, {"messages": messages}, TextChat(ask)).status_code == 200
+
+
+def test_a_text_that_stands_for_a_value_can_be_encoded():
+    properties = {"at": {"type": "array"}}
+    tool = TOOL | {"parameters": {"type": "object", "properties": properties}}
+    text = '<tool_call><function=look><parameter=at>["\\ud83d"]</parameter></function></tool_call>'
+    choice = post(CHAT, {**GO, "tools": [{"type": "function", "function": tool}]}, says(text)).json()["choices"][0]
+    assert json.loads(choice["message"]["tool_calls"][0]["function"]["arguments"]) == {"at": ["\ufffd"]}
 
 
 BAD = {
@@ -355,6 +437,20 @@ def test_as_many_sessions_as_allowed():
         sessions.open(echo(), Limits())
 
 
+def test_a_session_that_is_over_is_kept_until_it_is_reclaimed_or_another_needs_its_place(caplog):
+    now = [0.0]
+    sessions = Sessions(limit=2, ttl=10, clock=lambda: now[0])
+    first, second = (sessions.open(echo(), Limits()) for _ in range(2))
+    first.end(1)
+    assert sessions.find(first.id, first.key) is first
+    third = sessions.open(echo(), Limits())
+    assert [*sessions] == [second, third]
+    third.end(1)
+    now[0] = 11
+    assert sessions.reclaim() == [second, third] and len(sessions) == 0
+    assert second.id in caplog.text and third.id not in caplog.text, "only one of them was closed too early"
+
+
 def test_a_large_body_is_refused(monkeypatch):
     monkeypatch.setattr(app, "BODY", 1000)
     response = post(CHAT, {"messages": [{"role": "user", "content": "x" * 2000}]})
@@ -541,8 +637,6 @@ def test_an_address_that_cannot_be_used_is_told():
 def test_what_the_models_api_says_is_passed_on():
     async def ask(messages, room):
         return Response("cut", finish_reason="length")
-
-    from agentgym_rl.rollout.gateway.texts import TextChat
 
     assert post(CHAT, GO, TextChat(ask)).json()["choices"][0]["finish_reason"] == "length"
 

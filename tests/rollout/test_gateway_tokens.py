@@ -1,6 +1,7 @@
 """Sessions of the gateway: what the model was fed is what is learned from, whatever a harness does to its history."""
 
 import asyncio
+import threading
 from itertools import groupby
 
 import pytest
@@ -20,6 +21,7 @@ from agentgym_rl.rollout.gateway.request import Refusal, Request
 from agentgym_rl.rollout.gateway.tokens import TokenChat
 from agentgym_rl.rollout.loop import Aborted
 from agentgym_rl.rollout.settings import Thinking
+from agentgym_rl.rollout.tokens import LONG
 
 QWEN_TOOLS = """\
 {%- if tools %}{{ '<|im_start|>system\\n' }}
@@ -181,6 +183,32 @@ def test_tools_calls_and_results_are_rendered_by_the_template(tools_chat):
     )
     assert tools_chat.tokenizer.decode(server.requests[1].prompt) == rendered
     assert len(tokens.segments) == 1
+
+
+def test_a_request_that_is_rendered_while_its_session_ends_takes_no_server(monkeypatch):
+    """Its episode has left its server, and would hold it for ever."""
+    chat, begun, over = chat_of("chatml"), threading.Event(), threading.Event()
+    server, tokens = session(chat, [chat.reply("late")])
+    render = tokens._rendered
+
+    def rendered(*arguments):
+        begun.set()
+        over.wait(10)
+        return render(*arguments)
+
+    monkeypatch.setattr(tokens, "_rendered", rendered)
+
+    async def late():
+        asked = asyncio.create_task(tokens.sample(Request(messages=[user("long " * LONG)]), 5))
+        while not begun.is_set():
+            await asyncio.sleep(0.01)
+        tokens.close()
+        over.set()
+        await asked
+
+    with pytest.raises(Refusal, match="the session is over"):
+        asyncio.run(late())
+    assert server.requests == []
 
 
 def test_a_template_without_tools_gets_them_as_text():

@@ -220,11 +220,32 @@ def letters(task, folder):
 def broken(task, folder):
     return 7
 
-async def agent(task, base_url, key):
+def right(task, folder):
+    return True
+
+def late(task, folder):
+    raise TimeoutError(110, "db.example:5432 does not answer")
+
+def slow(task, folder):
+    import time
+    time.sleep(0.3)
+
+def asks(task, base_url, key):
     from urllib.request import Request, urlopen
     body = b'{"messages": [{"role": "user", "content": "go"}]}'
     urlopen(Request(f"{base_url}/chat/completions", body, {"Authorization": f"Bearer {key}"}))
+
+async def agent(task, base_url, key):
+    asks(task, base_url, key)
     return 0.5 if task["item_id"] == "harness_3" else 0
+
+def solved(task, base_url, key):
+    asks(task, base_url, key)
+    return task["item_id"] == "harness_3"
+
+def too_much(task, base_url, key):
+    asks(task, base_url, key)
+    return 1.5
 """
 
 
@@ -246,6 +267,42 @@ def test_a_grader_that_fails_is_the_infrastructures(script, functions):
 
 def test_a_function_is_a_harness(functions):
     assert run(function="harness_functions:agent").reward == 0.5
+
+
+def test_a_truth_that_a_function_returns_is_a_reward(functions):
+    assert run(function="harness_functions:solved").reward == 1
+    graded = run(function="harness_functions:asks", grade_function="harness_functions:right")
+    assert (graded.reward, graded.error) == (1, None)
+
+
+def test_a_function_whose_reward_is_refused_reads_why(functions):
+    episode = run(function="harness_functions:too_much")
+    assert (episode.ending, episode.reward) == (Ending.TERMINATED, 0)
+    assert "the reward is 1.5; the gateway says: " in episode.error and "a number r from 0 to 1" in episode.error
+
+
+def test_a_time_limit_of_a_graders_own_is_not_ours(functions):
+    episode = run(function="harness_functions:asks", grade_function="harness_functions:late")
+    assert episode.ending is Ending.ENV_ERROR
+    assert episode.error.endswith("the grader failed: TimeoutError: [Errno 110] db.example:5432 does not answer")
+    slow = run(function="harness_functions:asks", grade_function="harness_functions:slow", grade_seconds=0.05)
+    assert slow.ending is Ending.TIMEOUT and "the grader took longer than 0.05 s" in slow.error
+
+
+@pytest.mark.parametrize("lingers", [False, True])
+def test_a_reward_without_a_reply_of_the_model_is_the_infrastructures(script, monkeypatch, lingers):
+    monkeypatch.setattr(process, "GRACE_S", 0.2)
+    episode = run(script(f"reward(1); time.sleep({99 * lingers})"))
+    assert episode.ending is Ending.ENV_ERROR
+    assert "told a reward, but never had a reply of the model" in episode.error
+
+
+def test_a_models_side_is_closed_with_its_session(script):
+    """A request that is still being read then asks the model nothing."""
+    closed, chat = [], says("hello")
+    chat.close = lambda: closed.append(chat)
+    run(script('ask("go"); sys.exit(1)'), chat)
+    assert closed == [chat]
 
 
 def ended(pid):
@@ -488,6 +545,16 @@ def test_settings_are_read_from_a_mapping(tmp_path, monkeypatch):
     assert Harness.of({"function": "my_agent.py:play"}).anywhere().function == f"{tmp_path}/my_agent.py:play"
     with pytest.raises(ValueError, match="harness has no setting word; its settings: command, function"):
         Harness.of({"word": 1})
+
+
+def test_a_word_that_is_too_long_for_a_path_is_no_file():
+    long = "print(1);" * 50
+    for words in (["python", "-c", long], ["python", f"{long}.py"]):
+        graded = Harness(command=["true"], grade_command=words)
+        assert graded.anywhere().grade_command == [sys.executable, *words[1:]] and graded.digest
+    assert Harness(command=["bash", "-c", long]).words[1:] == ["-c", long]
+    with pytest.raises(ValueError, match="there is no file"):
+        Harness(command=["python", f"{long}.py"])
 
 
 @pytest.mark.parametrize(

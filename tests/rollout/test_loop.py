@@ -17,11 +17,14 @@ from agentgym_rl.envs.core import (
     BlockingEnv,
     EnvUnavailable,
     Observation,
+    OracleUnavailable,
     Step,
     Task,
 )
-from agentgym_rl.rollout.conversation import PolicyStopped, PromptTooLong, Response, Scripted, repeats
+from agentgym_rl.rollout.conversation import NoResponse, PolicyStopped, PromptTooLong, Response, Scripted, repeats
+from agentgym_rl.rollout.journal import Entry, Journal
 from agentgym_rl.rollout.loop import run_attempt, run_episode
+from agentgym_rl.rollout.policies import Oracle
 from agentgym_rl.rollout.settings import RolloutSettings
 
 TASK = Task("counter", 2)  # counts to 3
@@ -287,6 +290,40 @@ def test_a_parser_that_fails_costs_a_turn_and_is_counted():
     assert [turn.fault for turn in episode.turns] == [None, "IndexError: no such group", None]
     assert (episode.turns[1].invalid, episode.parser_faults, episode.ending) == (True, 1, Ending.TURN_LIMIT)
     assert Episode.from_dict(episode.to_dict()) == episode
+
+
+def test_a_parser_that_repeats_half_a_surrogate_pair_ends_no_run(tmp_path):
+    def parse(response):
+        raise ValueError(f"no such item {json.loads(response)}")
+
+    episode = run('"\\ud83d"', parse=parse, max_turns=1)
+    assert episode.turns[0].fault == "ValueError: no such item \ufffd"
+    with Journal(tmp_path / "a.jsonl") as journal:
+        journal.add("a", Entry(episode))
+
+
+def test_whatever_an_error_says_can_be_stored():
+    class Silent(Scripted):
+        async def respond(self):
+            raise NoResponse(Ending.REFUSED, "no \ud83d")
+
+    assert run(conversation=lambda: Silent(None)).error == "no \ufffd"
+
+    class Unsolvable(toy.Counter):
+        def oracle(self, task):
+            raise OracleUnavailable("no \ud83d")
+
+    assert asyncio.run(Oracle().run(Unsolvable(), TASK, ONCE)).error == "no \ufffd"
+
+
+@pytest.mark.parametrize("call", ["_reset", "_step"])
+def test_a_time_limit_of_an_environments_own_is_told_in_its_words(call):
+    async def late(*_):
+        raise TimeoutError(110, "db.example:5432 does not answer")
+
+    episode = run(*SOLUTION, env=type("Late", (toy.Counter,), {call: late}), settings=ONCE)
+    assert episode.ending is Ending.ENV_ERROR
+    assert "db.example:5432 does not answer" in episode.error and "longer than" not in episode.error
 
 
 @pytest.mark.parametrize("call", ["_reset", "_step", "_close"])

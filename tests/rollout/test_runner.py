@@ -187,6 +187,12 @@ def test_a_journal_belongs_to_its_settings(tmp_path):
     assert not (tmp_path / "a.jsonl").exists()
 
 
+def test_a_journal_that_does_not_say_a_setting_belongs_to_others(tmp_path):
+    Journal(tmp_path / "a.jsonl", {"seed": 1}).close()
+    with pytest.raises(ValueError, match="an interrupted command with another backend;"):
+        Journal(tmp_path / "a.jsonl", {"seed": 1, "backend": None})
+
+
 def test_a_journal_whose_head_was_torn_starts_afresh(tmp_path):
     (tmp_path / "a.jsonl").write_text('{"se')
     with Journal(tmp_path / "a.jsonl", {"seed": 1}) as journal:

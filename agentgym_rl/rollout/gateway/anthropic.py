@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from agentgym_rl.rollout.gateway.body import joined, list_of, object_of, text_of, tool
+from agentgym_rl.rollout.gateway.body import flag, joined, list_of, object_of, text_of, tool
 from agentgym_rl.rollout.gateway.form import Form, asked, event
 from agentgym_rl.rollout.gateway.request import (
     MAX_NAME,
@@ -32,7 +32,7 @@ def read(body: Mapping[str, Any]) -> Request:
     config = body.get("output_config")
     if body.get("output_format") is not None or (isinstance(config, dict) and config.get("format") is not None):
         raise Refusal("a format of the output is not enforced; leave it out, and ask for it in a message")
-    system, choice = joined(body.get("system"), "system"), body.get("tool_choice")
+    system, choice = joined(body.get("system"), "system", "system"), body.get("tool_choice")
     return asked(
         body,
         message=_messages,
@@ -65,10 +65,10 @@ def _messages(value: Any, where: str) -> list[ChatMessage]:
     if role == "assistant":
         texts = [block for kind, block in zip(kinds, blocks, strict=True) if kind not in ("tool_use", *THOUGHTS)]
         calls = [_call(block, place) for kind, block, place in named if kind == "tool_use"]
-        return [assistant(joined(texts, f"{where}.content"), calls)]
+        return [assistant(joined(texts, f"{where}.content", role), calls)]
     results = [_result(block, place) for kind, block, place in named if kind == "tool_result"]
     texts = [block for kind, block in zip(kinds, blocks, strict=True) if kind != "tool_result"]
-    said: list[ChatMessage] = [{"role": "user", "content": joined(texts, f"{where}.content")}]
+    said: list[ChatMessage] = [{"role": "user", "content": joined(texts, f"{where}.content", role)}]
     return results + said if texts or not results else results
 
 
@@ -80,7 +80,8 @@ def _call(block: Mapping[str, Any], where: str) -> ToolCall:
 
 def _result(block: Mapping[str, Any], where: str) -> ChatMessage:
     call = text_of(block.get("tool_use_id", ""), f"{where}.tool_use_id", MAX_NAME)
-    return result(joined(block.get("content"), f"{where}.content"), call)
+    said = joined(block.get("content"), f"{where}.content", "tool")
+    return result(f"Error: {said}" if flag(block, "is_error") else said, call)
 
 
 # writing
@@ -91,8 +92,7 @@ def write(request: Request, reply: Reply) -> dict[str, Any]:
     return {
         **_head(request, reply),
         "content": _blocks(reply),
-        "stop_reason": _stop_reason(reply),
-        "stop_sequence": reply.stopped_by,
+        **_stop(reply),
         "usage": {"input_tokens": reply.prompt_tokens, "output_tokens": reply.completion_tokens},
     }
 
@@ -111,8 +111,7 @@ def stream(request: Request, reply: Reply) -> Iterator[bytes]:
         yield _event("content_block_start", index=at, content_block=start)
         yield _event("content_block_delta", index=at, delta=delta)
         yield _event("content_block_stop", index=at)
-    end = {"stop_reason": _stop_reason(reply), "stop_sequence": reply.stopped_by}
-    yield _event("message_delta", delta=end, usage={"output_tokens": reply.completion_tokens})
+    yield _event("message_delta", delta=_stop(reply), usage={"output_tokens": reply.completion_tokens})
     yield _event("message_stop")
 
 
@@ -133,8 +132,10 @@ def _blocks(reply: Reply) -> list[dict[str, Any]]:
     return [*said, *calls]
 
 
-def _stop_reason(reply: Reply) -> str:
-    return "stop_sequence" if reply.stopped_by is not None else STOP[reply.finish]
+def _stop(reply: Reply) -> dict[str, str | None]:
+    if reply.stopped_by is None or reply.calls:  # a client runs calls only where they are the reason
+        return {"stop_reason": STOP[reply.finish], "stop_sequence": None}
+    return {"stop_reason": "stop_sequence", "stop_sequence": reply.stopped_by}
 
 
 def _event(kind: str, **data: Any) -> bytes:

@@ -69,7 +69,7 @@ def create_app(sessions: Sessions, opens: Open | None = None) -> Starlette:
     ]
     routes.append(Route("/sessions", _endpoint(openai.FORM, partial(_opened, opens or _refused)), methods=["POST"]))
     if opens is not None:
-        routes.append(of_session("DELETE", "", openai.FORM, partial(_closed, sessions)))
+        routes.append(of_session("DELETE", "", openai.FORM, _closed))
     return Starlette(routes=routes, lifespan=lifespan, exception_handlers={HTTPException: _lost})
 
 
@@ -104,8 +104,8 @@ async def _opened(opens: Open, http: HttpRequest) -> Response:
     return _json(found | {"url_with_key": f"{address}/key/{session.key}"})
 
 
-async def _closed(sessions: Sessions, session: Session, http: HttpRequest) -> Response:
-    sessions.close(session)
+async def _closed(session: Session, http: HttpRequest) -> Response:
+    session.over.set()
     return _json({"reward": session.reward})
 
 

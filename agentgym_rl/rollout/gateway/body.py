@@ -21,15 +21,28 @@ def body_of(raw: bytes) -> dict[str, Any]:
         Refusal: it is none.
     """
     try:
-        body = json.loads(raw.decode(), parse_float=_number, parse_constant=_number)
-    except (ValueError, RecursionError) as error:
+        body = json_of(raw.decode())
+    except ValueError as error:
         raise Refusal(f"the body is not JSON: {error}") from error
     if not isinstance(body, dict):
         raise Refusal("the body should be a JSON object")
-    if deeper(body, MAX_LEVELS):
-        raise Refusal(f"the body has more than {MAX_LEVELS} levels")
-    # UTF-8 has no halves of surrogate pairs, so that they can only come from escapes
-    return dict(encodable_json(body)) if b"\\ud" in raw.lower() else body
+    return body
+
+
+def json_of(text: str) -> Any:
+    """The value that is written as JSON. All of its texts can be encoded.
+
+    Raises:
+        ValueError: the text is no JSON, has a number that is none, or more than :data:`MAX_LEVELS` levels.
+    """
+    try:
+        value = json.loads(text, parse_float=_number, parse_constant=_number)
+    except RecursionError as error:
+        raise ValueError(f"it has more than {MAX_LEVELS} levels") from error
+    if deeper(value, MAX_LEVELS):
+        raise ValueError(f"it has more than {MAX_LEVELS} levels")
+    # a text that was encoded has no halves of surrogate pairs, so that they can only come from escapes
+    return encodable_json(value) if "\\ud" in text.lower() else value
 
 
 def deeper(value: Any, levels: int) -> bool:
@@ -134,15 +147,18 @@ def tool(given: Mapping[str, Any], schema: str, where: str) -> dict[str, Any]:
     return {"type": "function", "function": function}
 
 
-def joined(content: Any, where: str) -> str:
+def joined(content: Any, where: str, role: str) -> str:
     """The text of a content: a text, none, or parts, all of which must be texts.
+
+    Parts begin lines of their own; only the assistant's make up one text, as a client may have cut it anywhere.
 
     Raises:
         Refusal: a part is no text.
     """
     if content is None or isinstance(content, str):
         return content or ""
-    return "".join(_part(part, f"{where}[{at}]") for at, part in enumerate(list_of(content, where)))
+    parts = [_part(part, f"{where}[{at}]") for at, part in enumerate(list_of(content, where))]
+    return ("" if role == "assistant" else "\n").join(parts)
 
 
 def _part(part: Any, where: str) -> str:

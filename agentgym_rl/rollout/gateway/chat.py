@@ -42,3 +42,6 @@ class Chat(Protocol):
             NoResponse: the conversation is too long, or the model's API has no reply to it.
             Exception: the model failed, which is not the harness's doing.
         """
+
+    def close(self) -> None:
+        """The session is over: nothing more is asked of the model, by requests that are being read now, either."""

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from agentgym_rl.rollout.gateway.body import flag, joined, list_of, object_of, text_of, tool
+from agentgym_rl.rollout.gateway.body import flag, joined, json_of, list_of, object_of, text_of, tool
 from agentgym_rl.rollout.gateway.form import Form, asked, event
 from agentgym_rl.rollout.gateway.request import (
     MAX_NAME,
@@ -58,9 +57,10 @@ def _tool(value: Any, where: str) -> dict[str, Any]:
 
 def _messages(value: Any, where: str) -> list[ChatMessage]:
     given = object_of(value, where)
-    role, content = given.get("role"), joined(given.get("content"), f"{where}.content")
+    role = given.get("role")
     if not isinstance(role, str) or role not in ROLES:
         raise Refusal(f"{where}.role should be one of {', '.join(ROLES)}")
+    content = joined(given.get("content"), f"{where}.content", role)
     calls = list_of(given.get("tool_calls"), f"{where}.tool_calls")
     if calls and role != "assistant":
         raise Refusal(f"{where}.tool_calls belongs to messages of the assistant")
@@ -85,8 +85,8 @@ def _call(value: Any, where: str) -> ToolCall:
 def _object(arguments: str) -> dict[str, Any] | str:
     """Arguments as chat templates expect them; what is no object stays the text that it is."""
     try:
-        value = json.loads(arguments or "{}")
-    except (ValueError, RecursionError):
+        value = json_of(arguments or "{}")
+    except ValueError:
         return arguments
     return value if isinstance(value, dict) else arguments
 

@@ -62,15 +62,15 @@ def _called(call: Call, tools: Tools) -> ToolCall:
     Raises:
         ValueError: no request may have such a call.
     """
-    if not call.name.strip() or len(call.name) > MAX_NAME or deeper(call.arguments, MAX_LEVELS // 2):
-        raise ValueError(f"{cut(call.name, 60)!r} is no call")
-    arguments = encodable_json(dict(call.arguments))
-    json.dumps(arguments, allow_nan=False)  # refuses numbers that JSON does not have
+    arguments = dict(call.arguments)
     if call.texts:
         functions = [tool["function"] for tool in tools if tool["function"]["name"] == call.name]
         parameters: Mapping[str, Any] = functions[0]["parameters"] if functions else {}
         arguments = {name: value_of(text, _kind(parameters, name)) for name, text in arguments.items()}
-    return ToolCall(encodable(call.name), arguments)
+    if not call.name.strip() or len(call.name) > MAX_NAME or deeper(arguments, MAX_LEVELS // 2):
+        raise ValueError(f"{cut(call.name, 60)!r} is no call")
+    json.dumps(arguments, allow_nan=False)  # refuses numbers that JSON does not have
+    return ToolCall(encodable(call.name), encodable_json(arguments))
 
 
 def _kind(parameters: Mapping[str, Any], name: str) -> Any:

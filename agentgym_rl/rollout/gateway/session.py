@@ -134,6 +134,11 @@ class Session:
         self.reward, self.used = reward, self._clock()
         self.over.set()
 
+    def release(self) -> None:
+        """Drop what was said; how the session ended is still told. Only for one that is over."""
+        self.turns, self.shown = [], []
+        del self.chat
+
     def _check_open(self) -> None:
         if self.failure is not None:
             raise self._failed()
@@ -167,10 +172,10 @@ class Session:
 
 
 class Sessions:
-    """Open sessions.
+    """Open sessions, and those that are over, which still tell so until they are reclaimed or closed.
 
     Args:
-        limit: most at once.
+        limit: most at once; one that is over makes room for another.
         ttl: seconds after which one without a request is reclaimed.
         clock: time in seconds.
     """
@@ -179,7 +184,7 @@ class Sessions:
         if limit < 1 or ttl <= 0:
             raise ValueError(f"limit={limit} and ttl={ttl:g} should be above 0")
         self._limit, self.ttl, self._clock = limit, ttl, clock
-        self._open: dict[str, Session] = {}
+        self._known: dict[str, Session] = {}
 
     def open(self, chat: Chat, limits: Limits) -> Session:
         """A new session.
@@ -187,10 +192,13 @@ class Sessions:
         Raises:
             ValueError: as many as allowed are open.
         """
-        if len(self._open) >= self._limit:
-            raise ValueError(f"{self._limit} sessions are open; close some, or allow more")
+        if len(self) >= self._limit:
+            over = next((session for session in self if session.over.is_set()), None)
+            if over is None:
+                raise ValueError(f"{self._limit} sessions are open; close some, or allow more")
+            self.close(over)
         session = Session(chat, limits, self._clock)
-        self._open[session.id] = session
+        self._known[session.id] = session
         return session
 
     def find(self, name: str, key: str) -> Session:
@@ -199,16 +207,16 @@ class Sessions:
         Raises:
             Refusal: there is none, or the key is another's; which of them is not told.
         """
-        session = self._open.get(name)
+        session = self._known.get(name)
         wanted = "no session" if session is None else session.key
         if not compare_digest(key.encode(), wanted.encode()) or session is None:
             raise Refusal("there is no such session, or this is not its key", "no_session", 401)
         return session
 
     def close(self, session: Session) -> None:
-        """End a session, which may have been reclaimed."""
+        """End a session, which may have been reclaimed, and forget it."""
         session.over.set()
-        self._open.pop(session.id, None)
+        self._known.pop(session.id, None)
 
     def close_all(self) -> None:
         """End every session."""
@@ -219,13 +227,14 @@ class Sessions:
         """Close the sessions without a request for longer than ``ttl``."""
         idle = [session for session in self if session.idle > self.ttl]
         for session in idle:
-            log.warning("session %s had no request for %g s and is closed", session.id, self.ttl)
+            if not session.over.is_set():
+                log.warning("session %s had no request for %g s and is closed", session.id, self.ttl)
             self.close(session)
         return idle
 
     def __iter__(self) -> Iterator[Session]:
-        """The open ones, in the order in which they were opened."""
-        return iter([*self._open.values()])
+        """In the order in which they were opened."""
+        return iter([*self._known.values()])
 
     def __len__(self) -> int:
-        return len(self._open)
+        return len(self._known)

@@ -45,6 +45,9 @@ class TextChat:
         )  # fmt: skip
         return Sampled(reply, lambda: response)
 
+    def close(self) -> None:
+        """Nothing: a request asks at once."""
+
 
 def chat_of(policy: Policy, seed: int, thinking: Thinking = Thinking.keep) -> Chat:
     """A session's chat with a policy: with exact tokens where the model is in this process.

@@ -68,7 +68,7 @@ class TokenChat:
         self.request_id = request_id or uuid4().hex
         self.tree = Tree(prompt_limit)
         self.weights: Collection[int] = frozenset()
-        self._requests = 0
+        self._requests, self._closed = 0, False
         self._known = Known()
         """Where the tokens of each conversation end; tools stand before the first message."""
         self._keys: dict[Hashable, Hashable] = {}
@@ -114,6 +114,9 @@ class TokenChat:
 
         return Sampled(reply, keep)
 
+    def close(self) -> None:
+        self._closed = True
+
     # prompts
 
     async def _prompt(self, request: Request, conversation: Sequence[Hashable]) -> tuple[Place | None, list[int]]:
@@ -157,8 +160,11 @@ class TokenChat:
         """Tokens of a response and their log-probabilities, why it ended, and the text that ended it.
 
         Raises:
+            Refusal: the session ended while the prompt was rendered; its server is left.
             Aborted: the server dropped the request.
         """
+        if self._closed:
+            raise Refusal("the session is over", "session_over", 409)
         sampling = {**self.sampling, "max_tokens": room, "logprobs": True}
         if (seed := sampling.get("seed")) is not None:
             sampling["seed"] = seed_of(seed, self._requests)

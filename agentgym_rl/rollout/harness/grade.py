@@ -36,12 +36,13 @@ async def grade(harness: Harness, facts: Mapping[str, Any], folder: Path, env: M
         return _from_file(folder / harness.grade_file)
     if not harness.grade_function:
         return None
+    clock = asyncio.timeout(harness.grade_seconds)
     try:
-        async with asyncio.timeout(harness.grade_seconds):
+        async with clock:
             reward = await in_thread(found(harness.grade_function), dict(facts), folder)
-    except TimeoutError as error:
-        raise EnvTimeout(f"the grader took longer than {harness.grade_seconds:g} s") from error
     except Exception as error:  # a grader is another's code
+        if isinstance(error, TimeoutError) and clock.expired():
+            raise EnvTimeout(f"the grader took longer than {harness.grade_seconds:g} s") from error
         raise EnvFault(f"the grader failed: {type(error).__name__}: {error}") from error
     return _checked(reward, harness.grade_function)
 

@@ -30,12 +30,14 @@ class HarnessPolicy(Policy):
     """
 
     own_context = True
+    seed: int
 
     def __init__(self, harness: Harness, model: Policy, seed: int = 0) -> None:
         self.harness, self.model, self.seed = harness, model, seed
         self.name = f"{harness.function or shlex.join(harness.command)} with {model.name}"
         self.weights = " ".join(filter(None, [model.weights, harness.digest]))
         self.usage, self.backend, self.temperature = model.usage, model.backend, model.temperature
+        self.prompt_tokens, self.response_tokens = model.prompt_tokens, model.response_tokens
         self.prompts, self.exemplars = model.prompts, model.exemplars
         self._gateway = SharedGateway()
         chat_of(model, seed)

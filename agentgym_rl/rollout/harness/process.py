@@ -42,8 +42,6 @@ class Exit:
 
     status: int
     """Its exit status; the signal's number, negative, where one ended it."""
-    ended: bool = False
-    """Whether it was ended here, as its session was over."""
     late: bool = False
     """Whether it was ended here, as its time was up."""
     output: str = ""
@@ -76,15 +74,15 @@ async def run(
             start_new_session=True,
             stdin=asyncio.subprocess.DEVNULL, stdout=output, stderr=output,
         )  # fmt: skip
-    ended = late = False
+    late = False
     try:
-        ended, late = await _wait(process, seconds, over)
+        late = await _wait(process, seconds, over)
     finally:
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         await process.wait()
         await _end(env[MARK])
-    return Exit(process.returncode or 0, ended, late, _tail(printed))
+    return Exit(process.returncode or 0, late, _tail(printed))
 
 
 @cache
@@ -99,15 +97,15 @@ def _watched(pid: int) -> tuple[subprocess.Popen[bytes], str]:
     return shell, mark
 
 
-async def _wait(process: asyncio.subprocess.Process, seconds: float, over: asyncio.Event | None) -> tuple[bool, bool]:
-    """Wait for the end of a process, its session, or its time; whether it still ran when its session or time ended."""
+async def _wait(process: asyncio.subprocess.Process, seconds: float, over: asyncio.Event | None) -> bool:
+    """Wait for the end of a process, its session, or its time; whether it still ran when its time was up."""
     exited = asyncio.ensure_future(process.wait())
     closed = asyncio.ensure_future((over or asyncio.Event()).wait())
     try:
         await asyncio.wait({exited, closed}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
         if closed.done():
             await asyncio.wait({exited}, timeout=GRACE_S)
-        return closed.done() and not exited.done(), not closed.done() and not exited.done()
+        return not closed.done() and not exited.done()
     finally:
         for waiting in (exited, closed):
             waiting.cancel()

@@ -133,6 +133,7 @@ async def _attempt(
                 reward = await grade(harness, _task(assignment), folder, env)
     finally:
         gateway.close(session)
+        chat.close()
     crashed = exit.status != 0 and session.reward is None and session.stopped is None
     if reward is None and not crashed and session.stopped is None:
         raise EnvFault(
@@ -149,7 +150,7 @@ def blame(exit: Exit, session: Session, seconds: float, serving: bool) -> None:
 
     Raises:
         BaseException: what the model failed with.
-        EnvTimeout: the time was up, or the session was reclaimed.
+        EnvTimeout: the time was up.
         PromptTooLong: the model never replied, as the conversation was too long.
         EnvUnavailable: the gateway's server has ended, or the program was ended from outside, could not be started, or
             never had a reply.
@@ -162,9 +163,9 @@ def blame(exit: Exit, session: Session, seconds: float, serving: bool) -> None:
         raise EnvUnavailable("the gateway's server ended during the episode")
     if exit.late:
         raise EnvTimeout(f"the harness took longer than {seconds:g} s{_said(exit)}")
-    if exit.ended:
-        raise EnvTimeout("the session was closed, as it had no request for too long")
-    if exit.status < 0 and -exit.status not in OWN_FAULTS:
+    if session.reward is not None and session.stopped is None:
+        raise EnvUnavailable("the harness told a reward, but never had a reply of the model; ask for one first")
+    if session.reward is None and exit.status < 0 and -exit.status not in OWN_FAULTS:
         raise EnvUnavailable(f"signal {-exit.status} from outside ended the harness{_said(exit)}")
     if not session.turns and session.stopped is Ending.CONTEXT_LIMIT:
         raise PromptTooLong("the first request of the harness does not fit into the model's context")

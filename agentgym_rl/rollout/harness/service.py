@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import logging
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from hmac import compare_digest
@@ -12,6 +13,7 @@ from typing import Any
 
 from agentgym_rl.data import episode_store
 from agentgym_rl.data.episode import Ending, Episode
+from agentgym_rl.envs.bounds import encodable
 from agentgym_rl.envs.core import Task, TaskNotFound, in_thread
 from agentgym_rl.rollout.gateway.body import count, text_of
 from agentgym_rl.rollout.gateway.chat import Chat
@@ -19,6 +21,8 @@ from agentgym_rl.rollout.gateway.request import MAX_NAME, Refusal
 from agentgym_rl.rollout.gateway.session import Limits, Session, Sessions
 from agentgym_rl.rollout.harness.run import Assignment, episode_of
 from agentgym_rl.rollout.loop import ending_of
+
+log = logging.getLogger(__name__)
 
 TURNS = 1000
 """Limit of turns of a session that asks for none."""
@@ -40,6 +44,8 @@ class Service:
         self._make_chat, self._key, self._limits, self._out, self._sessions = make_chat, key, limits, out, sessions
         self._numbers = itertools.count()
         self._watching: set[asyncio.Task[None]] = set()
+        self._unwritten: list[Exception] = []
+        """Why episodes could not be written."""
 
     def open(self, key: str, body: Mapping[str, Any]) -> Session:
         """A session for an episode.
@@ -70,14 +76,24 @@ class Service:
     async def _keep(self, session: Session, work: Assignment) -> None:
         """Write the episode of a session when it is over."""
         await session.over.wait()
-        self._sessions.close(session)
         if self._out is not None:
-            await in_thread(episode_store.write, self._out / f"{session.id}.parquet", [ended(session, work)])
+            try:
+                await in_thread(episode_store.write, self._out / f"{session.id}.parquet", [ended(session, work)])
+            except Exception as error:  # other episodes may still be written
+                log.exception("the episode of session %s is not written", session.id)
+                self._unwritten.append(error)
+        session.release()
 
     async def close(self) -> None:
-        """End all sessions; returns when their episodes are written."""
+        """End all sessions; returns when their episodes are written.
+
+        Raises:
+            Exception: why the first of those that could not be written was not.
+        """
         self._sessions.close_all()
         await asyncio.gather(*self._watching)
+        if self._unwritten:
+            raise self._unwritten[0]
 
 
 def ended(session: Session, work: Assignment) -> Episode:
@@ -86,7 +102,7 @@ def ended(session: Session, work: Assignment) -> Episode:
     if session.reward is not None and session.turns:
         return episode_of(session, work, Ending.TERMINATED, session.reward, None)
     if session.failure is not None:
-        return episode_of(session, work, ending_of(session.failure), 0.0, str(session.failure))
+        return episode_of(session, work, ending_of(session.failure), 0.0, encodable(str(session.failure)))
     if session.stopped is not None:
         return episode_of(session, work, session.stopped, 0.0, None)
     if not session.turns:

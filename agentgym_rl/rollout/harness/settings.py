@@ -36,7 +36,8 @@ class Harness:
     """``module:function`` or ``file.py:function`` in its place: called with the task (a mapping), the base URL and the
     key. A number that it returns is the reward."""
     concurrency: int = 64
-    """Most programs that an agent-loop process runs at once; other episodes wait."""
+    """Most programs that an agent-loop process runs at once; other episodes wait. Harnesses with another number are
+    counted apart."""
     memory_mb: int | None = None
     """Most MiB of data of each process of the harness (Linux: ``ulimit -d``)."""
     max_tokens: int | None = None
@@ -67,7 +68,7 @@ class Harness:
         for command in filter(None, (self.command, self.grade_command)):
             program(command)
         match self.command:
-            case ["python", script, *_] if script.endswith(".py") and not Path(script).is_file():
+            case ["python", script, *_] if script.endswith(".py") and not _is_file(script):
                 raise ValueError(f"harness: there is no file {script!r} from {Path.cwd()}; give its path")
 
     @classmethod
@@ -114,7 +115,7 @@ class Harness:
         functions = [_module(name).__file__ for name in (self.function, self.grade_function) if name]
         commands = [word for command in (self.command, self.grade_command) if command for word in program(command)]
         named = [word for word in [*functions, *commands] if word and word != sys.executable]
-        content = b"".join(Path(word).read_bytes() for word in named if Path(word).is_file())
+        content = b"".join(Path(word).read_bytes() for word in named if _is_file(word))
         rest = [
             self.max_tokens, self.memory_mb, self.grade_file, self.grade_function, [*self.grade_command], {**self.env}
         ]  # fmt: skip
@@ -175,7 +176,15 @@ def program(command: Sequence[str]) -> list[str]:
     where = sys.executable if first == "python" else shutil.which(first)
     if where is None:
         raise ValueError(f"harness: there is no program {first!r}; give one on the PATH, or the path of a file")
-    return [os.path.abspath(where), *(str(Path(word).resolve()) if Path(word).is_file() else word for word in rest)]
+    return [os.path.abspath(where), *(str(Path(word).resolve()) if _is_file(word) else word for word in rest)]
+
+
+def _is_file(word: str) -> bool:
+    """Whether a word of a command is the path of a file; one that no path can be, such as a long script, is none."""
+    try:
+        return Path(word).is_file()
+    except OSError:
+        return False
 
 
 def found(name: str) -> Any:

@@ -30,7 +30,7 @@ NAME = re.compile(r"openai:(?P<model>[^@]+)@(?P<url>https?://.+)")
 UNREAD = 20
 """Answers without a single reply among them after which an API is taken for none."""
 EMPTY = "(empty)"
-"""Sent for an empty observation, which many APIs refuse."""
+"""Sent for an empty message, which many APIs refuse."""
 ENDINGS = {
     Meaning.TOO_LONG: Ending.CONTEXT_LIMIT,
     Meaning.FILTERED: Ending.REFUSED,
@@ -71,6 +71,7 @@ class ChatModel(Policy):
 
     usage: Usage
     temperature: float
+    seed: int
 
     def __init__(
         self,
@@ -192,16 +193,20 @@ class ChatModel(Policy):
             log.warning("%s does not tell the tokens of a reply; they are in no count, cost and max_cost", self.name)
 
     async def _wait_for_turn(self) -> None:
+        self._check_cost()
+        if self.per_minute is not None:
+            now = time.monotonic()
+            self._next, wait = max(now, self._next) + 60 / self.per_minute, self._next - now
+            await asyncio.sleep(max(0.0, wait))
+            self._check_cost()
+
+    def _check_cost(self) -> None:
         cost = sum(model.usage.cost(model.price) for model in (self, *self.beside))
         if self.max_cost is not None and cost >= self.max_cost:
             raise BudgetSpent(
                 f"{self.name} has cost {cost:.4f}, of {self.max_cost:g} that it may; the same command with a "
                 "greater max_cost= goes on"
             )
-        if self.per_minute is not None:
-            now = time.monotonic()
-            self._next, wait = max(now, self._next) + 60 / self.per_minute, self._next - now
-            await asyncio.sleep(max(0.0, wait))
 
 
 class ApiConversation:
@@ -220,7 +225,7 @@ class ApiConversation:
         self._requests = 0
 
     async def start(self, messages: list[Message], parse: Parse) -> None:
-        self.messages = list(messages)
+        await self.restart(messages)
 
     async def respond(self) -> Response:
         seed = seed_of(self.seed, self._requests)
@@ -231,7 +236,7 @@ class ApiConversation:
         return response
 
     async def observe(self, observation: str) -> bool:
-        observation = observation if observation.strip() else EMPTY
+        observation = _filled(observation)
         last = self.messages[-1]
         if last["role"] == "user":  # the reply was empty
             self.messages[-1] = {"role": "user", "content": f"{last['content']}\n\n{observation}"}
@@ -240,5 +245,9 @@ class ApiConversation:
         return True
 
     async def restart(self, messages: list[Message]) -> bool:
-        self.messages = list(messages)
+        self.messages = [{**message, "content": _filled(message["content"])} for message in messages]
         return True
+
+
+def _filled(text: str) -> str:
+    return text if text.strip() else EMPTY

@@ -56,6 +56,12 @@ class Policy(ABC):
     """What generates a local model's tokens: vllm or transformers."""
     temperature: float | None = None
     """At which a language model samples; None for a policy without one."""
+    seed: int | None = None
+    """Of its draws, beside task and sample; None for a policy that draws nothing by a seed."""
+    prompt_tokens: int | None = None
+    """Most tokens before the first response of a local model."""
+    response_tokens: int | None = None
+    """Most tokens from there on."""
     own_context: bool = False
     """It holds the conversation itself: ``context`` of the rules hides no turn from its model."""
     prompts: Mapping[str, str] = MappingProxyType({})

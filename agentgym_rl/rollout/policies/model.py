@@ -84,6 +84,9 @@ class ModelPolicy(Policy):
 
     usage: Usage
     temperature: float
+    seed: int
+    prompt_tokens: int
+    response_tokens: int
 
     def __init__(
         self,
