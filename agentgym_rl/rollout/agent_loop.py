@@ -108,7 +108,7 @@ class AgentGymLoop(AgentLoopBase):  # type: ignore[misc]
         episode.model_step = int(row.get("global_steps", 0))
         carried = episode if self.recorder is None else self.recorder.record(episode)
         segments: Sequence[Segment] = []
-        weights: Collection[int] = {episode.model_step}
+        weights: Collection[int] = {episode.model_step - 1}  # the update before the step that asked
         if episode.ending.counts and conversation is not None:
             segments = [segment for segment in conversation.segments if segment.response_ids]
             weights = conversation.weights or weights

@@ -102,6 +102,18 @@ def test_rows_are_listed_first_and_last_and_between_only_prompts_that_run_are_as
     assert sorted(batch.keys) == sorted(f"{uid}_{session}_0" for uid in "abc" for session in (0, 1))
 
 
+def test_of_tasks_that_are_done_those_asked_for_first_are_taken(queue):
+    """Whatever order a set of them has."""
+    uids = [f"{number:09d}" for number in range(20)]
+    queue.submit(*uids)
+    queue.on_look = {1: uids[::-1]}
+    taken, part = [], buffer()
+    for _ in range(4):
+        batch, _ = part.sample(1, "train", 5)
+        taken.append(sorted({key.partition("_")[0] for key in batch.keys}))
+    assert taken == [uids[at : at + 5] for at in (0, 5, 10, 15)]
+
+
 def test_prompts_that_start_between_two_batches_are_seen(queue):
     queue.submit("a")
     queue.on_look = {2: ["a"], 4: ["b"]}

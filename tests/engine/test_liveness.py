@@ -7,6 +7,7 @@ import sys
 import time
 from multiprocessing import resource_tracker
 from multiprocessing.shared_memory import SharedMemory
+from pathlib import Path
 from types import SimpleNamespace
 
 import psutil
@@ -188,13 +189,17 @@ def test_the_cause_of_a_workers_error():
     assert liveness.root(killed) == "Ray ended it, because the machine ran low on memory"
 
 
-def test_shared_memory_that_a_killed_worker_left_is_removed_and_what_a_process_holds_stays():
+def test_shared_memory_that_a_killed_worker_left_is_removed_and_what_a_process_holds_stays(monkeypatch):
     held, orphaned = (SharedMemory(f"verl_weights_test_{os.getpid()}_{kind}", create=True, size=4096) for kind in "ho")
     try:
         orphaned.close()
         segments = {path for path in cluster.segments() if f"test_{os.getpid()}" in path.name}
         assert len(segments) == 2
-        cluster.remove_orphaned(segments)
+        with monkeypatch.context() as other_user:
+            other_user.setattr(os, "getuid", lambda: -1)
+            cluster.remove_orphaned(segments)
+        assert all(path.exists() for path in segments)
+        cluster.remove_orphaned({*segments, Path("/dev/shm/verl_weights_that_are_gone")})
         assert {path.name for path in segments if path.exists()} == {held.name}
     finally:
         held.close()

@@ -18,6 +18,7 @@ import test_same_training as recorded
 import torch
 import torch.distributed as dist
 import transfer_queue as tq
+from peft import LoraConfig, get_peft_model
 from tensordict import TensorDict
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
@@ -89,9 +90,16 @@ def learned(worker, updates=1):
         optimizer.step()
 
 
-def test_a_critic_begins_as_the_policy_with_a_head_of_the_runs_seed(worker, tmp_path):
+@pytest.mark.parametrize("policy_is", ["whole", "adapters", "as loaded"])
+def test_a_critic_begins_as_the_policy_with_a_head_of_the_runs_seed(worker, tmp_path, policy_is):
     """Whatever its launch drew, and whichever run had the engine before: PPO is the same again."""
-    torch.save(dict(worker.actor.engine.module.state_dict()), tmp_path / "model_world_size_1_rank_0.pt")
+    state = dict(worker.actor.engine.module.state_dict())
+    if policy_is == "adapters":
+        adapted = get_peft_model(LlamaForCausalLM(CONFIG), LoraConfig(r=2, lora_alpha=4, target_modules="all-linear"))
+        adapted.peft_config["default"].save_pretrained(tmp_path)
+        fully_shard(adapted, mesh=init_device_mesh("cpu", (1,)))
+        state = {name: weight for name, weight in adapted.state_dict().items() if "lora_" in name}
+    torch.save(state, tmp_path / "model_world_size_1_rank_0.pt")
 
     def begun(launch, seed):
         torch.manual_seed(launch)
@@ -99,12 +107,15 @@ def test_a_critic_begins_as_the_policy_with_a_head_of_the_runs_seed(worker, tmp_
         fully_shard(model, mesh=mesh)
         critic = CriticWorker.__new__(CriticWorker)
         critic.engine = SimpleNamespace(module=model)
-        critic.start_from(str(tmp_path), seed)
+        critic.start_from(None if policy_is == "as loaded" else str(tmp_path), seed)
         return {name: local(weight).detach().clone() for name, weight in model.named_parameters()}
 
     first, again, other = begun(1, 20), begun(2, 20), begun(1, 21)
-    assert all(torch.equal(first[name], again[name]) for name in first)
+    alike = [*first] if policy_is == "whole" else ["score.weight", "score.bias"]  # a launch draws these weights here
+    assert all(torch.equal(first[name], again[name]) for name in alike)
     assert [name for name in first if not torch.equal(first[name], other[name])] == ["score.weight"]
+    if policy_is != "whole":
+        return
     policy = dict(worker.actor.engine.module.named_parameters())
     assert all(torch.equal(first[name], local(policy[name])) for name in first if not name.startswith("score."))
     assert 0.5 < first["score.weight"].std() / CONFIG.initializer_range < 2 and not first["score.bias"].any()

@@ -172,7 +172,7 @@ class ScriptedTrainer:
         self.models[name], self.begun[name] = trained, (held, optimizer)
 
     def start_critic(self, folder):
-        self.critics.append(json.loads((folder / "weights.json").read_text()))
+        self.critics.append(None if folder is None else json.loads((folder / "weights.json").read_text()))
 
     def write_episodes(self, path, keys):
         return []
@@ -589,7 +589,18 @@ def test_the_critic_starts_from_the_cloned_policy_once(run, toy_recipes):
     with pytest.raises(Interrupted):
         run(*valued, stop=in_the_first_step(toy_recipes / "a", "ppo"))
     assert run(*valued).critics == [], "a resumed critic has its own weights"
-    assert run(*valued, "cloning.epochs=0", "envs.counter.demonstrations=0", name="plain").critics == []
+    plain = (*valued, "cloning.epochs=0", "envs.counter.demonstrations=0")
+    assert run(*plain, name="plain").critics == [None], "from the policy as loaded"
+
+
+def test_what_a_critic_alone_has_learned_is_saved(run, monkeypatch):
+    """In its warm-up the policy does not learn."""
+    monkeypatch.setattr(ScriptedTrainer, "learn", lambda *_, **__: ({}, 0))
+    valued = ("algorithm=ppo", *LEARN[1:4], "run.save_every=1", "cloning.epochs=0", "envs.counter.demonstrations=0")
+    trainer = run(*valued)
+    assert trainer.state.checkpoint == f"global_step_{trainer.state.global_step}"
+    policy_alone = run("algorithm=grpo", *valued[1:], name="grpo")
+    assert policy_alone.state.checkpoint is None, "nothing has been learned"
 
 
 def test_successes_are_files_that_another_run_can_clone(run):

@@ -1,6 +1,7 @@
 """The last layers learn and the others stay, under FSDP2 on one process; without Ray."""
 
 import os
+from contextlib import nullcontext
 from types import SimpleNamespace
 
 import pytest
@@ -71,6 +72,31 @@ def test_kept_weights_come_back(group):
     assert not isinstance(state, dict)
     worker.clear_cpu_model("base")
     assert not worker._kept
+
+
+def test_a_checkpoint_with_other_frozen_layers_is_refused(group, tmp_path):
+    """It would take the policy's own, which nothing brings back."""
+
+    def sharded(seed, layers):
+        torch.manual_seed(seed)
+        model = LlamaForCausalLM(CONFIG)
+        fully_shard(model, mesh=init_device_mesh("cpu", (1,)))
+        if layers is not None:
+            train_last(model, layers)
+        return model
+
+    worker, loaded = AgentWorker.__new__(AgentWorker), []
+    load = lambda place, *_: loaded.append(place)  # noqa: E731
+    own, other = tmp_path / "own", tmp_path / "other"
+    for place, seed in ((own, 0), (other, 1)):
+        place.mkdir()
+        torch.save(dict(sharded(seed, None).state_dict()), place / "model_world_size_1_rank_0.pt")
+    for layers, place, refused in ((1, own, False), (1, other, True), (None, other, False)):
+        engine = SimpleNamespace(module=sharded(0, layers))
+        worker.actor, worker.role = SimpleNamespace(engine=engine, load_checkpoint=load), "actor"
+        with pytest.raises(ValueError, match="which does not learn") if refused else nullcontext():
+            worker.load_checkpoint(str(place))
+    assert loaded == [str(own), str(other)]
 
 
 def test_only_the_last_layers_learn(group):

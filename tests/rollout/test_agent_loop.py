@@ -98,7 +98,7 @@ def test_a_failed_episode_is_one_masked_token(tokenizer, monkeypatch):
     assert (episode_of(output).attempts, episode_of(output).error) == (2, "EnvUnavailable: gone")
     assert (len(output.prompt_ids), len(output.response_ids)) == (1, 1)
     assert (output.response_mask, output.response_logprobs, output.reward_score) == ([0], [0.0], 0.0)
-    assert (output.extra_fields["min_global_steps"], output.extra_fields["max_global_steps"]) == (4, 4)
+    assert (output.extra_fields["min_global_steps"], output.extra_fields["max_global_steps"]) == (3, 3)
     assert output.as_dict()["rm_scores"].tolist() == [0.0]
 
 

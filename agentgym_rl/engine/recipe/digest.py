@@ -78,6 +78,7 @@ def digest(config: Config, *, cloned: bool) -> str:
             "bfloat16": config.engine.bfloat16,
             "mode": config.engine.mode,
             "seeded": config.engine.seeds_responses,
+            "code": code(config.envs, programs=any(env.harness for env in config.envs.values())),
             "processor": processor() if config.engine.device is Device.CPU else None,
             "verl": config.verl,
             "versions": {key: value for key, value in versions().items() if key != "git"},

@@ -207,7 +207,8 @@ class EngineRun:
             note_advantages(rows)
         learn, progress = self.trainer.learner.learn, partial(self.progress, "learn")
         metrics, count = learn(rows, loss, lr=lr, mini_batch=mini_batch, model=model, progress=progress, **passes)
-        self.state.saved = self.state.saved and not count
+        with_critic = model == POLICY and self.resolved.needs.critic is not None  # which learns in its warm-up alone
+        self.state.saved = self.state.saved and not (count or with_critic)
         if model != POLICY:
             return {f"{model}/{name.partition('/')[2]}": value for name, value in metrics.items()}
         if count:

@@ -37,7 +37,7 @@ def prepare(needs: Needs, state: State, folder: RunFolder, weights: Weights) -> 
         FileNotFoundError: those weights are gone.
     """
     present = folder.checkpoint(state.checkpoint)
-    if needs.critic is not None and state.unit == 0 and present is not None:
+    if needs.critic is not None and state.unit == 0:
         weights.start_critic(present)
     weights.begin_models()
     for name, model in needs.swapped.items():

@@ -99,9 +99,10 @@ class EpisodeBuffer(ReplayBuffer):  # type: ignore[misc]
     def _select_prompt_uids(
         self, partition_id: str, sampleable_keys: set[str], batch_size: int
     ) -> tuple[list[str], dict[str, dict[str, Any]], dict[str, int]]:
+        """Of tasks of the same step those that were asked for first: verl's own order is that of a set."""
         self._list_rows()
         selected: tuple[list[str], dict[str, dict[str, Any]], dict[str, int]] = super()._select_prompt_uids(
-            partition_id, sampleable_keys, batch_size
+            partition_id, sorted(sampleable_keys), batch_size
         )
         return selected
 

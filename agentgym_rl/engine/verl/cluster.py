@@ -131,14 +131,15 @@ def segments() -> set[Path]:
 
 
 def remove_orphaned(orphans: set[Path]) -> None:
-    """Remove those that no process holds: a worker that Ray kills in the middle of a sync cannot do it itself."""
+    """Remove those of this user that no process holds: a worker that Ray kills in the middle of a sync cannot do it."""
     held = ""
     for maps in Path("/proc").glob("[0-9]*/maps") if orphans else ():
         with suppress(OSError):  # the process has ended, or is another user's
             held += maps.read_text()
     for segment in orphans:
-        if segment.name not in held:
-            segment.unlink(missing_ok=True)
+        with suppress(OSError):  # it is gone, or cannot be removed
+            if segment.name not in held and segment.stat().st_uid == os.getuid():
+                segment.unlink()
 
 
 @contextmanager

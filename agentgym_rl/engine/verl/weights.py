@@ -232,9 +232,12 @@ class Weights:
 
     # the policy's
 
-    def start_critic(self, folder: Path) -> None:
-        """Start the critic from the policy of a checkpoint folder; its head is drawn by the run's seed."""
-        self.verl.critic_wg.start_from(str(folder / "actor"), self.verl.config.data.seed)
+    def start_critic(self, folder: Path | None) -> None:
+        """Start the critic from the policy of a checkpoint folder, or, without one, from that as loaded, as it does at
+        the launch; its head is drawn by the run's seed.
+        """
+        policy = None if folder is None else str(folder / "actor")
+        self.verl.critic_wg.start_from(policy, self.verl.config.data.seed)
 
     def restore_critic(self) -> None:
         """Bring back the critic as loaded; the policy is restored when a stage asks for it."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Set
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
@@ -148,10 +148,23 @@ class AgentWorker(DetachActorWorker):  # type: ignore[misc]
         """As verl's, but no code of the files is run.
 
         Raises:
-            ValueError: they hold something else than tensors and plain values.
+            ValueError: they hold something else than tensors and plain values, or a weight that does not learn differs.
         """
         with only_data(local_path):
+            self._check_frozen(Path(local_path))
             super().load_checkpoint(local_path, hdfs_path, del_local_after_load)
+
+    def _check_frozen(self, place: Path) -> None:
+        """Raises ValueError: weights that do not learn, which nothing would bring back, are others in a checkpoint."""
+        named = self.actor.engine.module.named_parameters()
+        frozen = {name: weight for name, weight in named if not weight.requires_grad}
+        if not frozen or (place / "adapter_config.json").is_file():  # a checkpoint of adapters has no others
+            return
+        reshard(self.actor.engine.module)
+        state = torch.load(file_of(place), "cpu", weights_only=True)
+        for name, weight in frozen.items():
+            if name not in state or not torch.equal(local(weight), local(state[name]).to(local(weight))):
+                raise ValueError(f"{place} differs in {name}, which does not learn (model.train_layers)")
 
     @register(dispatch_mode=Dispatch.ONE_TO_ALL)
     def save_model_to_cpu(self, n: object) -> None:
@@ -243,35 +256,49 @@ class CriticWorker(TrainingWorker):  # type: ignore[misc]
             super().load_checkpoint(local_path, hdfs_path, del_local_after_load)
 
     @register(dispatch_mode=Dispatch.ONE_TO_ALL)
-    def start_from(self, policy: str, seed: int) -> None:
+    def start_from(self, policy: str | None, seed: int) -> None:
         """Take all weights but the head from a policy's checkpoint of as many workers; of adapters, what they change.
 
         Args:
+            policy: None keeps the weights as loaded.
             seed: of the head, which is new: a launch draws it at random, and runs that share an engine share that one.
 
         Raises:
             ValueError: the two models have no weight in common.
         """
-        rank, size = torch.distributed.get_rank(), torch.distributed.get_world_size()
-        state = torch.load(Path(policy) / f"model_world_size_{size}_rank_{rank}.pt", "cpu", weights_only=True)
-        named, adapters = dict(self.engine.module.named_parameters()), Path(policy) / "adapter_config.json"
-        if adapters.is_file():
-            settings = json.loads(adapters.read_text())
-            weights = with_adapters(named, state, settings["lora_alpha"] / settings["r"])
-        else:
-            weights = ((name, state[name]) for name in named if name in state)
-        head = set(named)
+        named, base = dict(self.engine.module.named_parameters()), f"{self.engine.module.base_model_prefix}."
+        head = {name for name in named if not name.startswith(base)}
         with torch.no_grad():
-            for name, weight in weights:
-                local(named[name]).copy_(local(weight))
-                head.discard(name)
-            if len(head) == len(named):
-                raise ValueError(f"the critic has none of the weights of the policy in {policy}")
+            if policy is not None:
+                taken = set()
+                for name, weight in _policys(named.keys() - head, named, Path(policy)):
+                    local(named[name]).copy_(local(weight))
+                    taken.add(name)
+                if not taken:
+                    raise ValueError(f"the critic has none of the weights of the policy in {policy}")
+                head = named.keys() - taken
             config = self.engine.module.config.get_text_config()
             deviation = getattr(config, "initializer_range", 0.02)  # as in transformers' PreTrainedModel._init_weights
             generator = torch.Generator().manual_seed(seed)
             for name in sorted(head):
                 local(named[name]).copy_(drawn(named[name], deviation, generator))
+
+
+def file_of(checkpoint: Path) -> Path:
+    """The weights of this worker in a checkpoint."""
+    rank, size = torch.distributed.get_rank(), torch.distributed.get_world_size()
+    return checkpoint / f"model_world_size_{size}_rank_{rank}.pt"
+
+
+def _policys(names: Set[str], critic: Mapping[str, Any], policy: Path) -> Iterator[tuple[str, torch.Tensor]]:
+    """Those weights of a critic that a policy's checkpoint has; of adapters, what they make of the critic's own."""
+    state, adapters = torch.load(file_of(policy), "cpu", weights_only=True), policy / "adapter_config.json"
+    if adapters.is_file():
+        settings = json.loads(adapters.read_text())
+        weights = with_adapters(critic, state, settings["lora_alpha"] / settings["r"])
+        yield from ((name, weight) for name, weight in weights if name in names)
+    else:
+        yield from ((name, state[name]) for name in names & state.keys())
 
 
 @contextmanager

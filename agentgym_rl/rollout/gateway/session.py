@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from hmac import compare_digest
 
 from agentgym_rl.data.episode import Ending, Turn
-from agentgym_rl.envs.bounds import cut
+from agentgym_rl.envs.bounds import cut, encodable
 from agentgym_rl.rollout.conversation import NoResponse
 from agentgym_rl.rollout.gateway.chat import Chat, Sampled
 from agentgym_rl.rollout.gateway.request import ChatMessage, Refusal, Reply, Request
@@ -101,7 +101,7 @@ class Session:
         except Refusal:
             raise
         except Exception as error:  # whatever the model fails with, the harness is told, and the episode's end says so
-            log.warning("session %s: the model failed: %s: %s", self.id, type(error).__name__, error)
+            log.warning("session %s: the model failed: %s: %s", self.id, type(error).__name__, encodable(str(error)))
             self.failure = error
             self.over.set()
             raise self._failed() from error
