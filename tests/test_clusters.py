@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import signal
 import stat
 import subprocess
@@ -158,6 +159,7 @@ def test_what_the_script_for_one_gpu_has_done_is_not_done_again(one_gpu):
     assert one_gpu() == one_gpu()
 
 
+@pytest.mark.skipif(shutil.which("setsid") is None, reason="needs setsid: apt install util-linux")
 def test_the_script_for_one_gpu_ends_what_it_runs_when_it_is_stopped(tmp_path):
     started = tmp_path / "started"
     (tmp_path / "agentgym-rl").write_text(f"#!/bin/sh\necho $$ >{started}\nexec sleep 60\n")

@@ -7,7 +7,7 @@ import os
 from collections.abc import Awaitable
 from hashlib import sha256
 from pathlib import Path
-from types import CodeType
+from types import CodeType, FunctionType, MethodType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from agentgym_rl.engine.run.local_model import arguments, folder_of, transformers_model
@@ -76,12 +76,15 @@ def function(respond: Respond) -> Function:
 def _text_of(respond: Any) -> Any:
     """The source of a function or of an object's class, with the texts that a function takes from around it, such as a
     prompt; None of what is not written in Python."""
-    code = getattr(respond, "__code__", None) or getattr(type(respond).__call__, "__code__", None)
+    is_function = isinstance(respond, (FunctionType, MethodType))
+    function = respond if is_function else type(respond).__call__
+    if not isinstance(function, (FunctionType, MethodType)):
+        return None
     try:
-        source: Any = inspect.getsource(respond if hasattr(respond, "__code__") else type(respond))
+        source: Any = inspect.getsource(respond if is_function else type(respond))
     except (OSError, TypeError):
-        source = code and _instructions(code)
-    around = [cell.cell_contents for cell in getattr(respond, "__closure__", None) or ()]
+        source = _instructions(function.__code__)
+    around = [cell.cell_contents for cell in function.__closure__ or ()]
     return source, [value for value in around if isinstance(value, str)]
 
 

@@ -62,7 +62,9 @@ def test_workers_load_checkpoints_so(file, monkeypatch, worker):
     monkeypatch.setattr(TrainingWorker, "load_checkpoint", lambda self, path, *_: loads(path))
     instance = worker.__new__(worker)
     if worker is AgentWorker:
-        instance.role, instance.actor = "actor", SimpleNamespace(load_checkpoint=lambda path, *_: loads(path))
+        engine = SimpleNamespace(module=torch.nn.Linear(1, 1))
+        instance.role = "actor"
+        instance.actor = SimpleNamespace(engine=engine, load_checkpoint=lambda path, *_: loads(path))
     with pytest.raises(ValueError, match=r"rank_0\.pt holds more than tensors"):
         instance.load_checkpoint(str(file))
     assert not (file.parent / "ran").exists()

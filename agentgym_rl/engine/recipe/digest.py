@@ -46,8 +46,8 @@ BESIDE = (
     "rollout/policies/vllm.py",
 )  # fmt: skip
 """What names, shows, watches and exports a run, and policies of evaluations: no number of a run depends on it."""
-PROGRAMS = ("rollout/gateway", "rollout/harness")
-"""What serves programs that act in an environment."""
+PROGRAMS = ("gateway", "harness")
+"""Folders of the rollout that serve programs which act in an environment."""
 MODEL_FILES = ("*.safetensors", "*.bin", "config.json", "tokenizer*", "chat_template*")
 WHOLE = 16 * 2**20
 """Bytes of the largest file that is read whole."""
@@ -147,7 +147,8 @@ def code(envs: Iterable[str], *, programs: bool = False) -> str:
     package = Path(__file__).parents[2]
     places = [package / layer for layer in ("algorithms", "engine", "rollout")]
     places += sorted({_place_of(env) for env in envs})
-    beside = [package / name for name in (*BESIDE, *(() if programs else PROGRAMS))]
+    beside = [package / name for name in BESIDE]
+    beside += [] if programs else [package / "rollout" / name for name in PROGRAMS]
     files = [file for place in places for file in _files(place)]
     digests = [_digest_of(file) for file in files if not any(file.is_relative_to(place) for place in beside)]
     return hashlib.sha256("\n".join(digests).encode()).hexdigest()[:12]
