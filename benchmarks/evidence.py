@@ -70,7 +70,7 @@ from agentgym_rl.data.files import read_jsonl, write_text
 from agentgym_rl.engine.recipe.checkpoint import find
 from agentgym_rl.engine.recipe.compose import load
 from agentgym_rl.engine.recipe.config import Config, ModelConfig, PanelConfig, PretrainedModelConfig, Role
-from agentgym_rl.engine.recipe.digest import code, digest
+from agentgym_rl.engine.recipe.digest import code_of, digest
 from agentgym_rl.engine.recipe.resolved import Resolved
 from agentgym_rl.engine.run.export import export
 from agentgym_rl.engine.run.folder import Interrupted
@@ -204,7 +204,7 @@ def composed(study: Study, arm: str, seed: int, folder: Path, engine: str | None
     config = load([f"experiment={study.recipe}", *chosen, *study.arms[arm], *panels, f"seed={seed}", f"name={name}"])
     if study.follows and seed in design.seeds:
         config = followed(study, study.follows, arm, config)
-    place = folder / code(config.envs)
+    place = folder / code_of(config)
     if teacher := study.taught.get(arm):
         run = f"{place}/{study.prefix}-{teacher}-seed{seed}"
         config = replace(config, algorithm=replace(config.algorithm, teacher=run))

@@ -77,14 +77,14 @@ def _text_of(respond: Any) -> Any:
     """The source of a function or of an object's class, with the texts that a function takes from around it, such as a
     prompt; None of what is not written in Python."""
     is_function = isinstance(respond, (FunctionType, MethodType))
-    function = respond if is_function else type(respond).__call__
-    if not isinstance(function, (FunctionType, MethodType)):
+    called = respond if is_function else type(respond).__call__
+    if not isinstance(called, (FunctionType, MethodType)):
         return None
     try:
         source: Any = inspect.getsource(respond if is_function else type(respond))
     except (OSError, TypeError):
-        source = _instructions(function.__code__)
-    around = [cell.cell_contents for cell in function.__closure__ or ()]
+        source = _instructions(called.__code__)
+    around = [cell.cell_contents for cell in called.__closure__ or ()]
     return source, [value for value in around if isinstance(value, str)]
 
 

@@ -13,7 +13,7 @@ from agentgym_rl.data.panels import draw
 from agentgym_rl.engine.recipe import compose as recipes
 from agentgym_rl.engine.recipe import context
 from agentgym_rl.engine.recipe.config import PanelConfig
-from agentgym_rl.engine.recipe.digest import digest
+from agentgym_rl.engine.recipe.digest import digest, named_files
 from agentgym_rl.engine.recipe.resolved import Resolved
 from agentgym_rl.engine.run import demonstrations
 from agentgym_rl.engine.run.train import train
@@ -327,6 +327,15 @@ def test_another_model_in_the_same_folder_is_another_run(tmp_path):
     assert seen() == first
     (model / "config.json").write_text("{ }")
     assert all(now != before for now, before in zip(seen(), first, strict=True))
+
+
+def test_a_named_file_counts_to_its_last_byte(tmp_path):
+    """However large it is; of weights the middle does not."""
+    file, size = tmp_path / "many.json", 20 * 2**20
+    file.write_bytes(bytes(size))
+    before = named_files({"file": str(file), "none": ""})
+    file.write_bytes(bytes(size // 2) + b"x" + bytes(size // 2 - 1))
+    assert before.keys() == {str(file)} and named_files({"file": str(file)}) != before
 
 
 def test_demonstrations_may_be_on_the_hub(toy_recipes, tmp_path):

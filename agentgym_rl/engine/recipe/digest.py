@@ -50,7 +50,7 @@ PROGRAMS = ("gateway", "harness")
 """Folders of the rollout that serve programs which act in an environment."""
 MODEL_FILES = ("*.safetensors", "*.bin", "config.json", "tokenizer*", "chat_template*")
 WHOLE = 16 * 2**20
-"""Bytes of the largest file that is read whole."""
+"""Bytes of the largest file of a model that is read whole."""
 PROCESSOR = ("vendor_id", "cpu family", "model", "model name")
 """Facts of ``/proc/cpuinfo``."""
 
@@ -78,7 +78,7 @@ def digest(config: Config, *, cloned: bool) -> str:
             "bfloat16": config.engine.bfloat16,
             "mode": config.engine.mode,
             "seeded": config.engine.seeds_responses,
-            "code": code(config.envs, programs=any(env.harness for env in config.envs.values())),
+            "code": code_of(config),
             "processor": processor() if config.engine.device is Device.CPU else None,
             "verl": config.verl,
             "versions": {key: value for key, value in versions().items() if key != "git"},
@@ -89,16 +89,18 @@ def digest(config: Config, *, cloned: bool) -> str:
 
 def named_files(settings: Mapping[str, Any]) -> dict[str, str]:
     """SHA-256 of every file of this machine that a setting names, such as demonstrations, a playbook or item ids, and
-    of those in a folder with a model; of one larger than :data:`WHOLE` bytes that of its size, beginning and end.
+    of those in a folder with a model (:func:`_model_file`).
     """
-    named = {value for _, value in flat(settings) if isinstance(value, str)}
-    files = {name for name in named if Path(name).suffix and os.path.isfile(name)}
+    named = sorted({value for _, value in flat(settings) if isinstance(value, str) and value})
+    files = [name for name in named if Path(name).suffix and os.path.isfile(name)]
     models = [Path(name) for name in named if os.path.isfile(os.path.join(name, "config.json"))]
-    files |= {str(file) for model in models for pattern in MODEL_FILES for file in model.glob(pattern)}
-    return {name: _content(Path(name)) for name in sorted(files)}
+    of_models = sorted({file for model in models for pattern in MODEL_FILES for file in model.glob(pattern)})
+    whole = {name: hashlib.sha256(Path(name).read_bytes()).hexdigest() for name in files}
+    return whole | {str(file): _model_file(file) for file in of_models}
 
 
-def _content(file: Path) -> str:
+def _model_file(file: Path) -> str:
+    """SHA-256 of a file; of one larger than :data:`WHOLE` bytes, as weights are, of its size, beginning and end."""
     size, digest = file.stat().st_size, hashlib.sha256()
     with file.open("rb") as stream:
         if size > WHOLE:
@@ -135,6 +137,11 @@ def versions() -> dict[str, str]:
         if revision.returncode == 0:
             version_of["git"] = revision.stdout.strip()
     return version_of
+
+
+def code_of(config: Config) -> str:
+    """The digest of the code of a run, see :func:`code`."""
+    return code(config.envs, programs=any(env.harness for env in config.envs.values()))
 
 
 def code(envs: Iterable[str], *, programs: bool = False) -> str:

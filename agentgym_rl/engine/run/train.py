@@ -20,7 +20,7 @@ from agentgym_rl.data.overlap import Overlap, report
 from agentgym_rl.engine.recipe import context, gpus, models, preflight
 from agentgym_rl.engine.recipe.compose import identity, to_yaml
 from agentgym_rl.engine.recipe.config import Device, TinyModelConfig
-from agentgym_rl.engine.recipe.digest import code, digest, versions
+from agentgym_rl.engine.recipe.digest import code_of, digest, versions
 from agentgym_rl.engine.recipe.resolved import Resolved
 from agentgym_rl.engine.recipe.schema import to_dict
 from agentgym_rl.engine.run import account, demonstrations, gpu_memory, memory, stage_models
@@ -239,7 +239,7 @@ def _summary(run: Resolved, state: State, overlaps: dict[str, dict[str, Overlap]
             env: {label: asdict(shared) for label, shared in by_panel.items()} for env, by_panel in overlaps.items()
         },
         "versions": versions(),
-        "code": code(config.envs, programs=any(env.harness for env in config.envs.values())),
+        "code": code_of(config),
     }
 
 
