@@ -99,6 +99,25 @@ def test_action_formats(action_format, reply):
         assert [body["action"] for path, body in server.asked if path == "/step"] == ["click[Buy]"]
 
 
+@pytest.mark.parametrize(
+    ("action_format", "reply"),
+    [
+        ("function_calling", '{"thought": "", "function_name": "finish", "arguments": {"answer": "3"}}'),
+        ("code_as_action", "```python\nfinish('3')\n```"),
+    ],
+)
+def test_action_formats_where_the_server_reads_the_whole_reply(action_format, reply):
+    with running(upstream("movie")) as server:
+        client = envs.MovieEnvClient(server.address, 10, action_format=action_format)
+        client.reset(0)
+        assert client.step("Nothing.").state.startswith("Error: ") and server.count("/step") == 0
+        client.step(reply)
+        client.close()
+        assert [body["action"] for path, body in server.asked if path == "/step"] == [
+            'Action: finish with Action Input: {"answer": "3"}'
+        ]
+
+
 def test_a_script_that_closes_nothing():
     """As AgentGym's do; its sessions are closed when Python ends."""
     with running(upstream()) as server:

@@ -19,7 +19,7 @@ from typing import Any
 
 from agentgym_rl.envs.core import Task
 from agentgym_rl.envs.sync import make
-from agentgym_rl.envs.tools import BadCall, Tool
+from agentgym_rl.envs.tools import BadCall, Tool, types_of
 
 TYPES: Mapping[str, Any] = {
     "string": str, "integer": int, "number": float, "boolean": bool, "array": list[Any], "object": dict, "null": None,
@@ -136,8 +136,8 @@ def _method(tool: Tool) -> Callable[..., str]:
 
 
 def _type(schema: Mapping[str, Any]) -> Any:
-    kinds = schema.get("type", "string")
-    return reduce(or_, [TYPES[kind] for kind in ([kinds] if isinstance(kinds, str) else kinds)])
+    kinds = types_of(schema) or {"string"}
+    return reduce(or_, [kind for name, kind in TYPES.items() if name in kinds])
 
 
 def _words(schema: Mapping[str, Any]) -> bool:

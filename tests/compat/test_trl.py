@@ -3,6 +3,7 @@
 import inspect
 import json
 import typing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ import toy
 from agentgym_rl.compat.trl import environment_factory, rows
 from agentgym_rl.envs import available, make
 from agentgym_rl.envs.core import EnvUnavailable, MissingExtra, TaskNotFound
-from agentgym_rl.envs.tools import to_call
+from agentgym_rl.envs.tools import to_call, tool_of
 
 
 def tools(kind):
@@ -109,6 +110,16 @@ def test_rows_are_the_tasks_of_a_split():
         rows("webshop", "test", style="verl_agent")
     with pytest.raises(TaskNotFound):
         environment_factory("textcraft")().reset("textcraft_x")
+
+
+def test_alternatives_in_the_schemas_of_a_server_keep_their_types(toys, monkeypatch):
+    """Servers in Python describe an optional number so."""
+    whole = {"anyOf": [{"type": "integer"}, {"type": "null"}], "default": None}
+    schema = {"type": "object", "properties": {"n": whole, "m": {"oneOf": [{"type": "number"}, {"type": "array"}]}}}
+    described = replace(make("counter").spec, tools=(tool_of("add", "Add.", {**schema, "required": ["m"]}),))
+    monkeypatch.setattr(toy.Counter, "spec", described)
+    hints = typing.get_type_hints(environment_factory("counter").add)
+    assert hints == {"n": int | None, "m": float | list[typing.Any], "return": str}
 
 
 def test_the_hints_are_those_that_transformers_reads():

@@ -17,11 +17,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentgym_rl.envs import Task
-from agentgym_rl.envs.core import EnvTimeout, EnvUnavailable, ProtocolError, TaskNotFound, UnknownEnv
+from agentgym_rl.envs.core import EnvTimeout, EnvUnavailable, Observation, ProtocolError, TaskNotFound, UnknownEnv
 from agentgym_rl.envs.hosts import HostSettings, LocalHost, open_host
 from agentgym_rl.envs.hosts.child import Sessions
 from agentgym_rl.envs.hosts.host import PerLoop
 from agentgym_rl.envs.hosts.workers import Worker, WorkerHost
+from agentgym_rl.envs.pool import Pool
 from agentgym_rl.envs.probe import GARBAGE, follow, solution, walk
 
 pytestmark = pytest.mark.usefixtures("toys")
@@ -271,8 +272,16 @@ def test_a_process_that_cannot_be_started_is_no_bug(monkeypatch):
             await place.open("counter", {}).reset(Task("counter", 2))
         await place.close()
 
+    searches, lease = [], Pool.lease
+
+    async def counted(*arguments):
+        searches.append(arguments)
+        return await lease(*arguments)
+
     monkeypatch.setattr(sys, "executable", "/nowhere/python")
+    monkeypatch.setattr(Pool, "lease", counted)
     asyncio.run(check())
+    assert len(searches) == 1
 
 
 def test_what_a_world_raises_is_raised_here(sleepy):
@@ -496,6 +505,52 @@ def test_a_session_that_fails_or_hangs_as_it_closes_does_not_keep_a_process_from
     monkeypatch.setattr(toy.Counter, "_close", close)
     asyncio.run(main())
     assert closed == ["blue", "blue"]
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_what_a_reset_opens_that_was_given_up_is_closed(monkeypatch, fails):
+    """The caller closes the session while the reset still runs in the worker."""
+    done = []
+
+    async def main():
+        reached, go_on = asyncio.Event(), asyncio.Event()
+
+        async def start(self, _):
+            reached.set()
+            await go_on.wait()
+            done.append("opened")
+            if fails:
+                raise EnvUnavailable("the setup failed")
+            return Observation("Begin.")
+
+        async def close(self):
+            done.append("closed")
+
+        monkeypatch.setattr(toy.Counter, "_reset", start)
+        monkeypatch.setattr(toy.Counter, "_close", close)
+        sessions = Sessions()
+        resetting = asyncio.create_task(sessions.call("reset", 1, "counter", {}, "counter", 1))
+        await reached.wait()
+        await sessions.call("close", 1)
+        go_on.set()
+        await asyncio.wait([resetting])
+        return isinstance(resetting.exception(), EnvUnavailable)
+
+    assert asyncio.run(main()) == fails
+    assert done == ["closed", "opened", "closed"]
+
+
+def test_a_server_may_have_a_part():
+    async def play(address, name):
+        place = open_host(HostSettings.of({"address": address}))
+        await place.check(name)
+        env = place.open(name, {})
+        first = await env.reset(Task(name, 1))
+        await env.close()
+        return first.text
+
+    with serving(["counter-far"]) as address:
+        assert [asyncio.run(play(address, name)) for name in ("counter-far", "counter")] == ["Count to 2."] * 2
 
 
 def test_loops_that_ask_at_once_keep_what_they_were_given():

@@ -34,6 +34,7 @@ from agentgym_rl.envs.formats import opening, reader, write
 from agentgym_rl.envs.hosts import HostSettings, open_host
 from agentgym_rl.envs.hosts.openenv import _OFFERS, OpenEnvSession
 from agentgym_rl.envs.numbering import Panel
+from agentgym_rl.envs.pool import Pool
 from agentgym_rl.envs.protocol.openenv import wire
 from agentgym_rl.envs.protocol.openenv.client import Offer, Socket, ask
 from agentgym_rl.envs.protocol.openenv.games import Served
@@ -554,6 +555,18 @@ def test_tools_of_a_server_are_called():
     assert [tool.schema for tool in env.spec.tools] == [tool.schema for tool in make("todo").spec.tools]
 
 
+def test_a_server_may_have_a_part(toys):
+    async def play(place, name):
+        await place.check(name)
+        env = place.open(name, {})
+        first = await env.reset(Task(name, 1))
+        await env.close()
+        return first.text
+
+    with serving("counter-far") as address:
+        assert [asyncio.run(play(host(address), name)) for name in ("counter-far", "counter")] == ["Count to 2."] * 2
+
+
 def test_other_tasks_and_other_environments_are_refused(toys, monkeypatch):
     with serving("counter") as address:
         with pytest.raises(ProtocolError, match="has the environment counter, not maze"):
@@ -627,6 +640,8 @@ class StandIn:
     broken: bool = False
     hasty: bool = False
     """It closes the socket after a reset."""
+    stateless: bool = False
+    """It has no state before a reset, as OpenEnv's ``repl_env``."""
 
     def app(self):
         app = web.Application()
@@ -658,7 +673,10 @@ class StandIn:
                 break
             if body["type"] == "state":
                 assert "data" not in body, "OpenEnv's servers refuse it"
-                await ws.send_json({"type": "state", "data": {}})
+                fault = {"message": "Environment not initialized.", "code": "EXECUTION_ERROR"}
+                await ws.send_json(
+                    {"type": "error", "data": fault} if self.stateless else {"type": "state", "data": {}}
+                )
             elif body["type"] == "step" and self.broken:
                 if self.answer is None:
                     break
@@ -797,6 +815,19 @@ def test_failures_of_a_server_are_no_episodes(answer, error, text):
         asyncio.run(play(address))
 
 
+def test_an_environment_may_have_no_state_before_a_reset():
+    async def play(address):
+        await host(address).check("openenv")
+        env = host(address).open("openenv", {})
+        await env.reset(Task("openenv", 0))
+        step = await env.step("hello")
+        await env.close()
+        return step.reward
+
+    with standing_in(recorded("echo", stateless=True)) as address:
+        assert asyncio.run(play(address)) == 0.5
+
+
 def test_a_malformed_action_is_the_agents_mistake():
     refused = {"type": "error", "data": {"message": "Invalid message", "code": "VALIDATION_ERROR", "errors": []}}
     stand_in = recorded("echo", broken=True, answer=refused)
@@ -859,7 +890,13 @@ def test_a_server_that_closes_between_two_steps_is_found_out_by_each_later_one(p
         assert asyncio.run(play(address)) == set()
 
 
-def test_a_full_server_is_waited_for_as_long_as_patience(toys):
+def test_a_full_server_is_waited_for_as_long_as_patience(toys, monkeypatch):
+    searches, lease = [], Pool.lease
+
+    async def counted(*arguments):
+        searches.append(arguments)
+        return await lease(*arguments)
+
     async def play(address):
         place, task = host(address, patience=5.0), Task("counter", 1)
         first, second = place.open("counter", {}), place.open("counter", {})
@@ -874,8 +911,10 @@ def test_a_full_server_is_waited_for_as_long_as_patience(toys):
         await second.close()
         hurried = host(address, patience=0.05)
         await first.reset(task)
+        monkeypatch.setattr(Pool, "lease", counted)
         with pytest.raises(EnvUnavailable, match=r"nothing answered within 0\.05 s .*1 sessions are open"):
             await hurried.open("counter", {}).reset(task)
+        assert len(searches) == 1
         await first.close()
         return text
 

@@ -355,7 +355,13 @@ def test_a_dead_server_is_left_alone_and_comes_back():
     asyncio.run(main())
 
 
-def test_no_server_at_all():
+def test_no_server_at_all(monkeypatch):
+    searches, lease = [], Pool.lease
+
+    async def counted(*arguments):
+        searches.append(arguments)
+        return await lease(*arguments)
+
     async def main():
         address = f"http://127.0.0.1:{free_port()}"
         env = remote("textcraft", address, patience=0.1)
@@ -363,7 +369,9 @@ def test_no_server_at_all():
             await env.reset(TASK)
         await env.close()
 
+    monkeypatch.setattr(Pool, "lease", counted)
     asyncio.run(main())
+    assert len(searches) == 1
 
 
 def test_it_waits_for_a_server_that_starts():
@@ -397,6 +405,46 @@ def test_a_server_that_restarted():
             return server.count("/create")
 
     assert asyncio.run(main()) == 3
+
+
+@pytest.mark.parametrize("world", ["textcraft", "maze"])
+def test_a_session_whose_number_a_server_that_restarted_gives_out_again(world):
+    """AgentGym's servers count sessions from the start, so that two episodes would move in one."""
+
+    async def main():
+        async with upstream(world).running() as server:
+            env, other = remote(world, server.address), remote(world, server.address)
+            await env.reset(Task(world, 1))
+            server.restart()
+            await other.reset(Task(world, 2))
+            with pytest.raises(EnvUnavailable, match=r"session 1 of .* is lost: the server has started anew"):
+                await env.step("look")
+            await env.close()
+            assert server.open == {1: 0}
+            assert (await other.step("look")).observation.text == server.story.steps[0]["observation"]
+            await other.close()
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("world", ["sqlgym", "webshop"])
+def test_a_session_that_a_server_gives_out_while_it_is_in_use(world):
+    """AgentGym's servers of these do so with each from the 9th and the 8,001st on; here from the third."""
+
+    async def main():
+        async with upstream(world, create=lambda number: 2 - number % 2).running() as server:
+            envs = [remote(world, server.address, patience=0.2) for _ in range(3)]
+            for env in envs[:2]:
+                await env.reset(Task(world, 1))
+            with pytest.raises(EnvUnavailable, match=r"no further session: it gave out [12] again; set host\.sessions"):
+                await envs[2].reset(Task(world, 1))
+            await envs[0].close()
+            await envs[2].reset(Task(world, 1))
+            for env in envs:
+                await env.close()
+
+    installed(world)
+    asyncio.run(main())
 
 
 @pytest.mark.parametrize("world", ["textcraft", "movie"])

@@ -184,8 +184,9 @@ class Upstream:
         return sum(place == path for place, _ in self.asked)
 
     def restart(self) -> None:
-        """Forget all sessions."""
+        """Forget all sessions, and count them from 1 again."""
         self.open.clear()
+        self.made = 0
 
     async def answer(self, request: web.Request) -> web.StreamResponse:
         path = request.path.removeprefix(self.story.path) if self.story.path else request.path

@@ -95,12 +95,12 @@ class EnvClient(BaseEnvClient):
             ProtocolError: no task was started, or the episode is over.
             EnvUnavailable, EnvTimeout: the server failed, or has lost the session.
         """
-        text = action.removesuffix("</s>")
-        if not dialect(self.env).whole_response:
+        text, protocol = action.removesuffix("</s>"), dialect(self.env)
+        if not protocol.whole_response or self.action_format is not ActionFormat.REACT:
             read = self._parse(text)
             if isinstance(read, InvalidAction):
                 return StepOutput(read.observation, 0.0, False)
-            text = read.command
+            text = protocol.write_action(self._remote.spec, read.command)
         step = wait(self._remote.send(text))
         self._seen = step.observation.text
         return StepOutput(self._seen, step.info["raw_reward"], step.done)

@@ -38,7 +38,12 @@ class Sessions:
         """Reset a session, which is opened if it is not yet open."""
         if number not in self._open:
             self._open[number] = make(name, **options)
-        return _write_observation(await self._open[number].reset(Task(env, index)))
+        session = self._open[number]
+        try:
+            return _write_observation(await session.reset(Task(env, index)))
+        finally:
+            if self._open.get(number) is not session:  # a caller that gave up has closed it; the reset went on
+                await session.close()
 
     async def _step(self, number: int, action: str) -> list[Any]:
         if number not in self._open:

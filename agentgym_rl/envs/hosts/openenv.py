@@ -3,10 +3,21 @@
 import asyncio
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
-from agentgym_rl.envs.core import EnvTimeout, EnvUnavailable, Observation, ProtocolError, Step, Task, TextEnv, in_thread
+from agentgym_rl.envs.core import (
+    EnvFault,
+    EnvTimeout,
+    EnvUnavailable,
+    Observation,
+    ProtocolError,
+    Step,
+    Task,
+    TextEnv,
+    in_thread,
+)
 from agentgym_rl.envs.hosts.host import EnvHost, EnvProxy, PerLoop
 from agentgym_rl.envs.hosts.settings import HostSettings
 from agentgym_rl.envs.http import Absent
@@ -66,7 +77,8 @@ class OpenEnvHost(EnvHost):
         """A session at a URL. Raises EnvUnavailable, EnvTimeout: there is no server, or it has no room."""
         socket = await Socket.open(base, self.settings.token, self.settings.timeout)
         try:
-            await socket.request("state")  # a full server opens the socket, and says so in answer to a request
+            with suppress(EnvFault):  # environments may have no state before a reset
+                await socket.request("state")  # a full server opens the socket, and says so in answer to a request
         except BaseException:  # also a cancelled caller
             await socket.close()
             raise
@@ -109,9 +121,9 @@ class OpenEnvSession(EnvProxy):
         facts = make(name, **options)
         self.offer = host.offer(name)
         super().__init__(facts.with_facts(self.offer) if isinstance(facts, OpenEnv) else facts)
-        if not isinstance(facts, OpenEnv) and self.offer.name != base_name(name):
+        if not isinstance(facts, OpenEnv) and base_name(self.offer.name) != base_name(name):
             raise ProtocolError(f"{self.offer.base} has the environment {self.offer.name}, not {base_name(name)}")
-        self._name, self._host = name, host
+        self._host = host
         self._lease: tuple[Member, Socket] | None = None
         self._sound = True
         """Whether every request of the open socket was answered."""
@@ -121,11 +133,13 @@ class OpenEnvSession(EnvProxy):
         return self.facts._opened(first)
 
     async def _reset(self, task: Task) -> Observation:
-        there = str(Task(base_name(self._name), task.index))
+        there = str(Task(self.offer.name, task.index))
         data = self.facts.reset_data(task) if isinstance(self.facts, OpenEnv) else {"item_id": there}
         try:
             first = await self._start(data)
         except EnvUnavailable:
+            if self._lease is None:  # no server works
+                raise
             first = await self._start(data)
         self._earned = 0.0
         return first

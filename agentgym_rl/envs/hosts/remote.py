@@ -132,6 +132,8 @@ class RemoteEnv(EnvProxy):
         try:
             first = await self._start(task.index)
         except EnvUnavailable:
+            if self._lease is None:  # no server works
+                raise
             try:
                 first = await self._start(task.index)
             except Refused:

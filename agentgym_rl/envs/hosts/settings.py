@@ -26,7 +26,8 @@ class HostSettings:
     workers: int = 1
     """process, ray: number of processes or actors; each holds many sessions."""
     sessions: int | None = None
-    """Most sessions a worker or server has at once; further ones wait. null sets no limit."""
+    """Most sessions a worker or server has at once; further ones wait. null sets no limit. AgentGym's SQLGym server has
+    8 for all its clients."""
     timeout: float = 60.0
     """All but local: most seconds for one call; a process or actor that takes longer is replaced."""
     patience: float = 30.0

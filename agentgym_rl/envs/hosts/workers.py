@@ -139,16 +139,21 @@ class WorkerEnv(EnvProxy):
 
     async def _reset(self, task: Task) -> Observation:
         """Start a task; where that fails, once more in a new session, on another worker if this one has died."""
+        await self._open()
         try:
             return await self._start(task)
         except EnvUnavailable:
             await self._close()
+            await self._open()
             return await self._start(task)
 
-    async def _start(self, task: Task) -> Observation:
+    async def _open(self) -> None:
+        """Lease a place on a worker, unless there is one. Raises EnvUnavailable: no worker works."""
         if self._lease is None:
             pool = self._host.pool()
             self._lease = await pool.leases.lease(pool.worker, self._host.settings.patience)
+
+    async def _start(self, task: Task) -> Observation:
         return read_observation(await self._call("reset", self._name, self._options, task.env, task.index))
 
     async def _step(self, action: str) -> Step:

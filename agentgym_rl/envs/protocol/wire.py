@@ -67,6 +67,8 @@ class Dialect:
     """The response to ``/create`` is the bare session id."""
     create_starts: bool = False
     """``/create`` starts a task, and its response has the first observation, too."""
+    recycles: bool = False
+    """AgentGym's server has a limit of sessions; past it ``/create`` gives out those that are in use once more."""
 
     index: str = "data_idx"
     """The field of ``/reset`` that names the task."""

@@ -36,7 +36,7 @@ class Lease:
     """URL that the routes follow."""
     session: int
     lost: bool = False
-    """There is no connection to the address any more, so that nothing is left to close."""
+    """The server is gone, or has started anew, so that nothing is left to close."""
 
     @classmethod
     async def open(cls, servers: Servers, dialect: Dialect, patience: float, avoid: Member | None = None) -> Lease:
@@ -55,7 +55,8 @@ class Lease:
             except EnvError:
                 await servers.tidy()
                 raise
-            return cls(servers, dialect, member, base, session)
+            lease = servers.leased[member.name, session] = cls(servers, dialect, member, base, session)
+            return lease
 
         task = _keep(opened())
         try:
@@ -65,7 +66,9 @@ class Lease:
             raise
 
     async def request(self, method: str, path: str, **content: Any) -> Any:
-        """See :meth:`Servers.request`."""
+        """See :meth:`Servers.request`. Raises Refused: the session is lost, too."""
+        if self.lost:
+            raise Refused(f"session {self.session} of {self.base} is lost: the server has started anew")
         try:
             return await self.servers.request(self.base, method, path, **content)
         except Absent as error:
@@ -97,6 +100,8 @@ class Lease:
         except EnvError as error:
             log.warning("a session was left open: %s", error)
         finally:
+            if self.servers.leased.get(place := (self.member.name, self.session)) is self:
+                del self.servers.leased[place]
             self.servers.pool.release(self.member)
             await self.servers.tidy()
 
@@ -127,7 +132,11 @@ async def reach(dialect: Dialect, servers: Servers) -> list[tuple[str, Digests |
 
 
 async def _create(servers: Servers, dialect: Dialect, address: str) -> tuple[str, int]:
-    """URL and id of a session at an address; of an environment that is not there, at ``<address>/<name>``."""
+    """URL and id of a session at an address; of an environment that is not there, at ``<address>/<name>``.
+
+    An id that a lease has already is one of a server that has started anew, so that the lease is lost; or of one that
+    recycles its sessions, and so has no further one (Absent).
+    """
     if servers.spare.get(address):
         return servers.bases[address], servers.spare[address].pop()
     bases = [servers.bases[address]] if address in servers.bases else [address, f"{address}/{dialect.env}"]
@@ -139,6 +148,10 @@ async def _create(servers: Servers, dialect: Dialect, address: str) -> tuple[str
             continue
         session = dialect.new_session(body)
         servers.bases[address] = base
+        if (older := servers.leased.get((address, session))) is not None:
+            if dialect.recycles:
+                raise Absent(f"{base} has no further session: it gave out {session} again; set host.sessions")
+            older.lost = True
         return base, session
     servers.bases.pop(address, None)
     raise missing

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from agentgym_rl.envs.core import EnvSpec, ProtocolError, Task, TaskNotFound
 from agentgym_rl.envs.protocol.client.servers import PROBE_S, Missing, Servers
 from agentgym_rl.envs.protocol.wire import Dialect
+from agentgym_rl.envs.registry import base_name
 
 Digests = Mapping[str, str]
 """Of each split, see :func:`agentgym_rl.envs.numbering.digests`."""
@@ -75,7 +76,7 @@ async def ask(servers: Servers, base: str, dialect: Dialect) -> Digests | None:
         return None
     if not isinstance(numbering, dict) or not isinstance(numbering.get("splits"), dict):
         raise ProtocolError(f"GET {base}/numbering: not an object with the digests of splits: {str(numbering)[:200]}")
-    if numbering.get("env") != dialect.env:
+    if base_name(str(numbering.get("env"))) != dialect.env:
         raise ProtocolError(f"{base} has the environment {numbering.get('env')}, not {dialect.env}")
     return {str(split): str(digest) for split, digest in numbering["splits"].items()}
 

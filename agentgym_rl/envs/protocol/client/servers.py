@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from aiohttp import ClientSession
 
@@ -26,6 +26,12 @@ class Missing(ProtocolError):
     """The server has no such route."""
 
 
+class Leased(Protocol):
+    """What a session is leased to, see :class:`~agentgym_rl.envs.protocol.client.leases.Lease`."""
+
+    lost: bool
+
+
 class Servers:
     """The servers of one environment, for one event loop. The HTTP session lasts as long as there are leases.
 
@@ -45,6 +51,8 @@ class Servers:
         self._http: ClientSession | None = None
         self.spare: dict[str, list[int]] = {}
         """Sessions, by address, that are not in use but cannot be closed."""
+        self.leased: dict[tuple[str, int], Leased] = {}
+        """The leases by address and session."""
         self.bases: dict[str, str] = {}
         """The URL under which each address has the environment."""
         self.pool = Pool([address.rstrip("/") for address in addresses], sessions, self.probe)
