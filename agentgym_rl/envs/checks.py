@@ -137,7 +137,8 @@ async def same_across_processes(subject: Subject) -> AsyncIterator[str]:
     here = subject.digests  # made by the previous check
     if not here:
         raise Skipped("no transcript could be made in this process")
-    request = json.dumps({"env": subject.name, "options": subject.options, "item_ids": list(here)})
+    asked = {"env": subject.name, "options": subject.options, "item_ids": list(here)}
+    request = json.dumps(asked, default=os.fspath)
     for position, hash_seed in enumerate(HASH_SEEDS):
         subject.tick(position / len(HASH_SEEDS))
         done = await asyncio.to_thread(

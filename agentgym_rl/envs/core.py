@@ -14,6 +14,7 @@ The return values of a step have Gymnasium's meaning:
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -472,6 +473,16 @@ def _encodable(observation: Observation) -> Observation:
 
 THREADS = ThreadPoolExecutor(64, "env")
 """For all blocking environments of a process. Python's default pool is used for tokenizing, which must not wait."""
+
+
+def _new_threads() -> None:
+    """Start with new threads: a forked process has none of its parent's, and would wait for them for ever."""
+    global THREADS
+    THREADS = ThreadPoolExecutor(64, "env")
+
+
+if hasattr(os, "register_at_fork"):  # Windows does not fork
+    os.register_at_fork(after_in_child=_new_threads)
 
 
 async def in_thread(call: Callable[..., T], *arguments: Any) -> T:

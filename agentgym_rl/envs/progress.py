@@ -99,5 +99,5 @@ def progress_bar(
         return
     columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, transient=True, console=screen) as bar:
-        running = bar.add_task(title)
+        running = bar.add_task(title, total=None)
         yield lambda done, total: bar.update(running, completed=done, total=total, description=title + detail())

@@ -84,8 +84,10 @@ def _ours(point: EntryPoint) -> bool:
 
 
 def base_name(name: str) -> str:
-    """``maze`` of ``maze-far``; other names as they are."""
-    return name if name in read_points() else name.partition("-")[0]
+    """``maze`` of ``maze-far``: the longest that is installed, because its own name may have hyphens."""
+    while name not in read_points() and "-" in name:
+        name = name.rpartition("-")[0]
+    return name
 
 
 @cache

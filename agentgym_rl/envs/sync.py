@@ -1,6 +1,7 @@
 """Environments called without ``await``: for scripts, notebooks and other projects' interfaces."""
 
 import asyncio
+import operator
 import os
 import threading
 from collections.abc import Callable, Coroutine
@@ -114,9 +115,9 @@ class SyncEnv:
         return observation.text
 
     def _task(self, task: Task | str | int) -> Task:
-        if isinstance(task, int):
-            return Task(self.spec.name, task)
-        return Task.parse(task) if isinstance(task, str) else task
+        if isinstance(task, Task):
+            return task
+        return Task.parse(task) if isinstance(task, str) else Task(self.spec.name, operator.index(task))
 
 
 def make(name: str, **options: Any) -> SyncEnv:

@@ -214,6 +214,13 @@ def test_what_an_environment_prints_is_no_fault(toys):
     assert check("loud", n=1)["deterministic across processes"].passed
 
 
+@pytest.mark.slow
+def test_an_option_that_is_a_path(tmp_path):
+    (tmp_path / "words.txt").write_text("crane\nslate\n")
+    report = check("wordle", "train", n=1, options={"vocabulary": tmp_path / "words.txt"})
+    assert report["deterministic across processes"].passed
+
+
 def test_probe_process_prints_digests():
     request = {"env": "counter", "options": {"style": "compact"}, "item_ids": ["counter_1", "counter_2"]}
     process = subprocess.run(

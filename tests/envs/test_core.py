@@ -1,8 +1,11 @@
 """What the base class does for every environment."""
 
 import asyncio
+import os
 import threading
+import warnings
 from dataclasses import replace
+from multiprocessing import get_context
 
 import pytest
 import toy
@@ -146,6 +149,23 @@ def test_a_failed_step_leaves_the_episode_and_every_close_reaches_the_environmen
         assert env.closed == 2
 
     asyncio.run(main())
+
+
+def in_a_thread():
+    assert asyncio.run(in_thread(int, "3")) == 3
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="Windows has no fork")
+def test_a_forked_process_has_threads_of_its_own():
+    in_a_thread()
+    child = get_context("fork").Process(target=in_a_thread)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # of a fork beside threads
+        child.start()
+    child.join(30)
+    child.kill()
+    child.join()
+    assert child.exitcode == 0
 
 
 @pytest.mark.parametrize(

@@ -75,3 +75,10 @@ def test_the_end_is_told_where_there_was_silence(silence, end, monkeypatch, caps
         progress(3, 5)
         raise RuntimeError
     assert capsys.readouterr().err == ""
+
+
+def test_a_bar_without_a_total_shows_none(monkeypatch, capsys):
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    with progress_bar("reading"):
+        pass
+    assert "0/?" in capsys.readouterr().err

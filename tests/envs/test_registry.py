@@ -12,6 +12,7 @@ import toy
 from agentgym_rl.cli.common import env_options
 from agentgym_rl.envs import Task, available, env_class, make
 from agentgym_rl.envs.core import EnvError, MissingExtra, TaskNotFound, UnknownEnv
+from agentgym_rl.envs.registry import base_name
 
 
 def test_a_world_of_another_package_is_found(toys):
@@ -41,6 +42,14 @@ def test_tasks_belong_to_the_name_of_their_part():
         part.goal(Task("maze", 30))
     with pytest.raises(UnknownEnv, match=r"unknown environment 'labyrinth-far'; installed environments: .*maze"):
         make("labyrinth-far")
+
+
+def test_a_part_of_an_environment_with_a_hyphen_in_its_name(toys):
+    points = toys / "toy_worlds-1.0.dist-info" / "entry_points.txt"
+    points.write_text(f"{points.read_text()}counter-by-tens = toy:Counter\n")
+    part = env_class("counter-by-tens-far")
+    assert (part.name, part.__name__, base_name(part.name)) == ("counter-by-tens-far", "Counter", "counter-by-tens")
+    assert [base_name(name) for name in ("counter-far-off", "labyrinth-far")] == ["counter", "labyrinth"]
 
 
 def test_unknown_world_lists_the_installed_ones(toys):

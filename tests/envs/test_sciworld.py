@@ -146,6 +146,19 @@ def test_simplifications() -> None:
     assert plain.info["invalid"] and easy.observation.text == "You teleport to the workshop."
 
 
+def test_simplifications_of_other_sessions_change_nothing() -> None:
+    actions = ("teleport to greenhouse", "wait1", "look around")
+    options = ("teleportAction", "teleportAction,selfWateringFlowerPots")
+    alone = [play(SciWorld(simplifications=names), GAME, *actions)[1][-1].observation.text for names in options]
+    sessions = [SciWorld(simplifications=names) for names in options]
+    for session in sessions:
+        session._reset_blocking(GAME)
+    together = [[session._step_blocking(action).observation.text for session in sessions] for action in actions]
+    for session in sessions:
+        session._close_blocking()
+    assert together[-1] == alone and alone[0] != alone[1]
+
+
 def test_oracle_says_why_there_is_none() -> None:
     assert SciWorld().oracle(GAME) == ["look around", "focus on lighter", "move lighter to red box"]
     with pytest.raises(OracleUnavailable, match=r"sciworld_1097 \(power-component, variation 1\): .* in 3 moves"):

@@ -5,7 +5,10 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+import os
 import threading
+import warnings
+from multiprocessing import get_context
 from pathlib import Path
 
 import pytest
@@ -79,6 +82,8 @@ def test_index_outside_the_world(index: int) -> None:
 def test_options() -> None:
     with pytest.raises(ValueError, match=r"simplifications magic are unknown; choose of easy, teleportAction, .*"):
         SciWorld(simplifications="openDoors,magic")
+    with pytest.raises(ValueError, match="simplifications easy, openDoors: easy stands for several; give it alone"):
+        SciWorld(simplifications="easy, openDoors")
     with pytest.raises(ValueError, match="step_limit is 0; give at least 1 move"):
         SciWorld(step_limit=0)
     plain, easy = SciWorld().spec, SciWorld(simplifications="teleportAction, openDoors").spec
@@ -171,6 +176,9 @@ class Machine:
     """An engine without Java."""
 
     dead = False
+
+    def forget(self) -> None:
+        self.dead = True
 
 
 class Script:
@@ -270,6 +278,29 @@ def test_a_dead_engine_is_replaced(scripted: Pool) -> None:
     play(world, Turn("Ok.", 0, False, 1))
     (fresh,) = scripted.members
     assert fresh is not member and fresh.leases == 1
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="Windows has no fork")
+def test_a_forked_process_leaves_the_engines_to_its_parent(scripted: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sciworld, "POOL", pool.POOL)
+    world = SciWorld()
+    play(world, Turn("Ok.", 0, False, 1))
+    (parents,) = [member.engine for member in pool.POOL.members]
+
+    def restart() -> None:
+        start(world)
+        assert world._simulation is not None and world._simulation.engine is not parents
+
+    child = get_context("fork").Process(target=restart)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # of a fork beside threads
+        child.start()
+    child.join(30)
+    child.kill()
+    child.join()
+    assert child.exitcode == 0 and not parents.dead
+    asyncio.run(world.close())
+    monkeypatch.setattr(pool.POOL, "members", [])
 
 
 def test_a_game_is_not_given_back_while_a_call_moves_in_it(scripted: Pool) -> None:

@@ -7,6 +7,7 @@ import time
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 
+import numpy as np
 import pytest
 
 import agentgym_rl as ag
@@ -26,7 +27,7 @@ def test_an_episode():
         assert env.step("say 2") == ("Done.", 1.0, True, False, {})
         with pytest.raises(ProtocolError):
             env.step("say 3")
-        assert env.reset(Task("counter", 1)) == env.reset(1) == "Count to 2."
+        assert env.reset(Task("counter", 1)) == env.reset(1) == env.reset(np.int64(1)) == "Count to 2."
         assert env.goal(1) == env.goal("counter_1")
         assert env.step("jump")[4]["invalid"]
 

@@ -28,7 +28,7 @@ SIMPLIFICATIONS = (
     "openDoors",
     "noElectricalAction",
 )
-"""The library's; ``easy`` stands for several."""
+"""The library's; ``easy`` stands for several and is given alone."""
 
 STEP_LIMIT = 100
 """Moves of a game's clock after which AgentGym ends it."""
@@ -68,6 +68,8 @@ class SciWorld(BlockingEnv):
             raise ValueError(
                 f"simplifications {', '.join(unknown)} are unknown; choose of {', '.join(SIMPLIFICATIONS)}"
             )
+        if "easy" in names and len(names) > 1:
+            raise ValueError(f"simplifications {simplifications}: easy stands for several; give it alone")
         if step_limit < 1:
             raise ValueError(f"step_limit is {step_limit}; give at least 1 move")
         self._simplifications = ",".join(names)

@@ -1,7 +1,8 @@
 """ScienceWorld's simulator: one Java process, in which many games live.
 
 Every call takes the process's lock, since games that load or move at the same moment disturb each other: the simulator
-draws its games from a random generator that all share. In turns they do not, as the tests show.
+draws its games from a random generator that all share. In turns they do not, as the tests show. It has one list of
+simplifications for all, too: each game's is set anew before it moves.
 """
 
 import shutil
@@ -87,7 +88,9 @@ class Engine:
         self._gateway = JavaGateway(gateway_parameters=GatewayParameters(port=port, read_timeout=TIMEOUT))
         self._lock = threading.Lock()
         self.dead = False
-        """Whether a call found the process gone or without an answer."""
+        """Whether a call found the process gone or without an answer, or it is that of a parent."""
+        self.simplified: str | None = None
+        """The simplifications of the game that moved last; None where that is not known."""
 
     def open(self) -> Any:
         """A new game's Java object."""
@@ -99,6 +102,8 @@ class Engine:
         Raises:
             EnvUnavailable: the simulator raised, or the process is gone.
         """
+        if self.dead:
+            raise EnvUnavailable("ScienceWorld's simulator is gone")
         with self._lock:
             try:
                 return function()
@@ -108,10 +113,22 @@ class Engine:
                 self.stop()
                 raise EnvUnavailable(f"ScienceWorld's simulator is gone: {error}") from error
 
+    def simplify(self, names: str) -> None:
+        """Set the simplifications of the game that moves next; inside of :meth:`call`."""
+        if names != self.simplified:
+            self.simplified = None
+            self._gateway.jvm.main.scala.scienceworld.runtime.SimplifierProcessor.parseSimplificationStr(names)
+            self.simplified = names
+
     def stop(self) -> None:
         """End the process and with it all its games."""
         self.dead = True
         self._process.kill()
+
+    def forget(self) -> None:
+        """Leave the process to the parent, after a fork: py4j tells it of each object that is freed here, too."""
+        self.dead = True
+        self._gateway._gateway_client.is_connected = False
 
 
 class Simulation:
@@ -120,6 +137,7 @@ class Simulation:
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
         self._java = engine.open()
+        self._simplified = ""
 
     def load(self, family: str, variation: int, simplifications: str = "", gold: bool = False) -> tuple[str, str]:
         """Begin a game and look around, as AgentGym does; what is to be done, and what is seen.
@@ -130,13 +148,17 @@ class Simulation:
         """
 
         def begin() -> tuple[str, str]:
+            self.engine.simplified = None
             self._java.load(family, variation, simplifications, gold)
+            self._simplified = str(self._java.getSimplificationsUsed()).replace(", ", ",")
+            self.engine.simplified = self._simplified
             return str(self._java.getTaskDescription()), str(self._java.step("look around"))
 
         return self.engine.call(begin)
 
     def step(self, action: str) -> Turn:
         def act() -> Turn:
+            self.engine.simplify(self._simplified)
             text = str(self._java.step(action))
             score = round(100 * self._java.getScore())
             return Turn(text, score, bool(self._java.getCompleted()), int(self._java.getNumMoves()))

@@ -1,5 +1,6 @@
 """Games for sessions: made when needed, taken back, used again."""
 
+import os
 import threading
 from dataclasses import dataclass, field
 
@@ -60,6 +61,14 @@ class Pool:
                     member.leases -= 1
                     member.idle.append(simulation)
 
+    def forget(self) -> None:
+        """Start with new processes: after a fork those there are belong to the parent."""
+        for member in self.members:
+            member.engine.forget()
+        self.members, self._lock = [], threading.Lock()
+
 
 POOL = Pool()
 """That of this process."""
+if hasattr(os, "register_at_fork"):  # Windows does not fork
+    os.register_at_fork(after_in_child=POOL.forget)
