@@ -187,6 +187,18 @@ def test_tabs_and_history(form: Play, site: Site) -> None:
     assert form.look().startswith("Tab 0 (current): Second\n")
 
 
+def test_tabs_are_bounded(form: Play) -> None:
+    for _ in range(7):
+        form.do("new_tab")
+    with pytest.raises(Refused, match="there are 8 tabs already"):
+        form.do("new_tab")
+    with pytest.raises(Refused, match="there is no tab 8"):
+        form.do("tab_focus [8]")
+    form.do("close_tab")
+    form.do("new_tab")
+    assert len(form.view.tabs) == 8 and "Form" in form.do("tab_focus [0]")
+
+
 def test_what_cannot_be_done_is_refused(form: Play) -> None:
     for action, fault in {
         "click [999]": "there is no element [999]",
@@ -350,6 +362,29 @@ def test_leases_are_bounded_and_given_back() -> None:
             pass
 
     asyncio.run(lease())
+
+
+def test_a_driver_that_starts_too_late_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+    running = set()
+
+    class Late:
+        async def start(self) -> Late:
+            running.add(self)
+            await asyncio.sleep(0.3)
+            return self
+
+        async def stop(self) -> None:
+            running.remove(self)
+
+    monkeypatch.setattr("agentgym_rl.envs.browser.chromium.async_playwright", Late)
+    browser = Chromium(patience=0.1)
+    with pytest.raises(EnvUnavailable, match="Chromium opens no context"):
+        browser.call_blocking(browser.lease())
+    assert running
+    deadline = time.monotonic() + 20
+    while running and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not running
 
 
 def test_a_missing_browser_is_one_clear_line(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -313,6 +313,35 @@ def test_formulas_stay_alive() -> None:
     assert sheet.get_cell_value("C1") == BROKEN
 
 
+@pytest.mark.parametrize("total", ["A1", "A5"])
+def test_what_builds_on_an_error_is_one_wherever_it_stands(total: str) -> None:
+    sheet = book([""], [2.0], ["=B2"], [4.0])
+    sheet.update_cell("B2", 7)
+    sheet.update_cell_by_formula("SUM", total, start_position="A2", end_position="A4")
+    assert sheet.get_cell_value(total) == "13"
+    sheet.delete_batch_data("col", [2])
+    assert [sheet.get_cell_value(cell) for cell in ("A3", total)] == [BROKEN, BROKEN]
+    with pytest.raises(Refused, match="A3 has no value"):
+        sheet.get_value_by_formula("SUM", start_position="A2", end_position="A4")
+
+
+@pytest.mark.parametrize(
+    ("entered", "text"),
+    [
+        ("13800138000", "13800138000"),
+        (123456789012345, "123456789012345"),
+        ("=1/3", "0.3333333333"),
+        ("=-C9", "0"),
+        ("=ROUND(-0.001, 2)", "0"),
+        ("-0", "0"),
+    ],
+)
+def test_numbers_are_shown_as_spreadsheets_do(entered: str | float, text: str) -> None:
+    sheet = book([1.0, 2.0])
+    sheet.update_cell("A1", entered)
+    assert sheet.get_cell_value("A1") == text
+
+
 def test_sorting_takes_formulas_and_notes_along() -> None:
     sheet = book(["name", "a", "b"], ["x", 1.0, 9.0], ["y", 2.0, 8.0], ["", "", 7.0])
     for row in (2, 3):

@@ -173,6 +173,21 @@ def test_goals_are_those_of_webshop_in_its_order(files):
             shop.goals(index)
 
 
+def test_price_limits_of_made_goals_are_agentgyms(files):
+    """Drawn product after product from seed 233, as its fork of WebShop does."""
+    folder, products, _, marks = files
+    shop, limits, rng = open_shop(str(folder / "shop")), {}, Random(233)
+    for number, _ in enumerate(products):
+        product = shop.products[number]
+        if "instruction" in marks[product.asin]:
+            above = [ten for ten in range(10, 1000, 10) if ten > product.price]
+            limits[product.asin] = sorted(rng.sample(above[:4], 2))[1]
+    for index in range(0, 4130, 11):
+        goal = shop.goals(index)
+        assert goal.cap == limits[goal.product.asin]
+        assert goal.instruction.endswith(f", and price lower than {goal.cap:.2f} dollars")
+
+
 def test_goals_of_people(files):
     folder, _, *_ = files
     env = make("webshop", data=folder / "shop", goals="human")

@@ -56,7 +56,7 @@ class Actions:
             "scroll": self._scroll,
             "wait": self._wait,
             "tab_focus": self._focus,
-            "new_tab": self._tabs.new,
+            "new_tab": self._new_tab,
             "close_tab": self._close_tab,
             "goto": self._go,
             "go_back": lambda: self._tabs.current.go_back(wait_until="commit"),
@@ -125,6 +125,11 @@ class Actions:
             raise Refused(f"there is no tab {number}: there are 0 to {len(pages) - 1}")
         self._tabs.current = pages[int(number)]
         await self._tabs.current.bring_to_front()
+
+    async def _new_tab(self) -> None:
+        if len(self._tabs.pages) >= self._settings.tabs:
+            raise Refused(f"there are {len(self._tabs.pages)} tabs already; close one first")
+        await self._tabs.new()
 
     async def _close_tab(self) -> None:
         if len(self._tabs.pages) == 1:

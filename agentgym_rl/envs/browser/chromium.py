@@ -166,7 +166,7 @@ class Chromium:
     async def _running(self) -> Browser:
         if self._browser is None or not self._browser.is_connected():
             await self.give_up()
-            self._playwright = await async_playwright().start()
+            self._playwright = await _driver()
             self._browser = await _launch(self._playwright)
         return self._browser
 
@@ -186,6 +186,16 @@ async def _within(seconds: float, closing: Awaitable[None]) -> bool:
 def program() -> str | None:
     """Path of the first of :data:`PROGRAMS` that is on the PATH; none is Playwright's own."""
     return next(filter(None, map(shutil.which, PROGRAMS)), None)
+
+
+async def _driver() -> Playwright:
+    """Playwright's process, started. Where nobody waits for it any more, it is stopped when it has started."""
+    starting = asyncio.ensure_future(async_playwright().start())
+    try:
+        return await asyncio.shield(starting)
+    except asyncio.CancelledError:
+        starting.add_done_callback(lambda late: late.exception() or asyncio.ensure_future(late.result().stop()))
+        raise
 
 
 async def _launch(playwright: Playwright) -> Browser:

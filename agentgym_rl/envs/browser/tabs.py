@@ -49,8 +49,8 @@ class Tabs:
 
     @property
     def pages(self) -> list[Page]:
-        """All, in the order in which they opened."""
-        return self._context.pages
+        """All but those that were one too many, in the order in which they opened."""
+        return [page for page in self._context.pages if page in self.numbers]
 
     async def new(self) -> Page:
         """Open a further one."""
@@ -73,7 +73,7 @@ class Tabs:
         self.current = await context.new_page()
 
     def _opened(self, page: Page) -> None:
-        if len(self._context.pages) > self._settings.tabs:
+        if len(self.numbers) >= self._settings.tabs:
             page.once("domcontentloaded", _close)
             return
         self._renumber(page)
@@ -115,8 +115,8 @@ class Tabs:
     def _left(self, page: Page) -> None:
         self._connections.pop(page, None)
         self.numbers.pop(page, None)
-        if page is self.current and self._context.pages:
-            self.current = self._context.pages[-1]
+        if page is self.current and self.pages:
+            self.current = self.pages[-1]
 
     async def _answer(self, dialog: Dialog) -> None:
         self.dialogs.append(f"{dialog.type}: {cut(dialog.message, MAX_SHOWN_CHARACTERS)}")

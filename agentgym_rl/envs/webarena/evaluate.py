@@ -15,7 +15,11 @@ from agentgym_rl.envs.tables import read_utf8
 from agentgym_rl.envs.webarena.config import NOT_DOABLE, Config, Target
 from agentgym_rl.envs.webarena.shop import Shop
 
-_WORD = re.compile(r"\d+(?:[.,:]\d+)*|\w+|[^\w\s]")
+_WORD = re.compile(
+    r"(?:[^\s;@#$%&?!()\[\]{}<>\"'`*,:.\-\u2013\u2014\u2018\u2019\u201c\u201d]"
+    r"|(?<!-)-(?!-)|[,:](?=\d)|\.(?=[^\s\])}>\"']))+|\S"
+)
+"""As NLTK's tokenizer splits: ``3rd``, ``top-3``, ``3/5`` and ``1,005`` are words, ``5%`` and a last ``5.`` are two."""
 _CALL = re.compile(r"func:\s*(\w+)\((?:__page__, *)?(?:'([^']*)')?\)")
 _ROLE = read_utf8(Path(__file__).with_name("role.js"))
 """The role of a member, on GitLab's page of members."""

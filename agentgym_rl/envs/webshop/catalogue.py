@@ -142,7 +142,7 @@ def _goal(product: Product, rng: Random, chosen: Mapping[str, str] | None = None
         chosen = {name: rng.choice(values) for name, values in product.options.items()}
     wish = rng.choice(TEXTS.wishes).format(attributes=", ".join(attributes), query=product.query)
     options = ", and ".join(f"{name}: {value}" for name, value in chosen.items())
-    cap = price_cap(product.asin, wish, product.price)
+    cap = price_cap(product.price, Random(f"{product.asin}\t{wish}"))
     text = f"{wish}{' with ' if options else ''}{options}{price_wish(cap)}"
     return Goal(product, text, attributes, tuple(chosen.values()), cap)
 

@@ -35,8 +35,10 @@ SPLITS: Mapping[str, Mapping[str, slice]] = {
 """AgentGym's of the synthetic goals, WebShop's of the human ones, and verl-agent's of the synthetic ones."""
 
 PRODUCTS, OFFSETS, INDEX, ABOUT = "products.jsonl", "offsets", "index", "shop.json"
-SCHEME = "porter 1"
-"""Name of the way that texts are split into words: queries are split as products are."""
+SCHEME = "porter 1, limits 2"
+"""Name of the way that texts are split into words, as queries must be, and of that of the price limits."""
+SEED = 233
+"""WebShop's, of the order of the goals, and AgentGym's, of the price limits of those that are made."""
 CHUNK, MAX_ENTRY_CHARACTERS = 1 << 20, 1 << 26
 """Characters of a JSON file that are read at once, and most of one entry."""
 THREADED = 20_000
@@ -76,6 +78,7 @@ def build(products: str | Path, folder: str | Path, show_progress: bool = False)
 def _build(products: Path, marked: dict[str, Any], human: dict[str, Any], folder: Path, show_progress: bool) -> int:
     ends = {name: array("q", [0]) for name in (OFFSETS, *get_args(Goals))}
     """Of each product: the end of its line, and of its goals among all."""
+    limits = Random(SEED)
 
     def texts() -> Iterator[str]:
         seen = {"nan"}
@@ -87,7 +90,7 @@ def _build(products: Path, marked: dict[str, Any], human: dict[str, Any], folder
                     if entry["asin"] in seen or len(entry["asin"]) > 10:
                         continue
                     product = _product(entry, marked)
-                    wishes = _wishes(product, marked.get(product.asin, {}), human.get(product.asin, ()))
+                    wishes = _wishes(product, marked.get(product.asin, {}), human.get(product.asin, ()), limits)
                 except (KeyError, IndexError, TypeError, AttributeError, ValueError, ArithmeticError) as error:
                     raise ValueError(f"{products}, product {number} is not one of WebShop's: {error!r}") from error
                 seen.add(product.asin)
@@ -156,8 +159,10 @@ def _product(entry: dict[str, Any], marked: Mapping[str, Any]) -> Product:
     )
 
 
-def _wishes(product: Product, marked: Mapping[str, Any], human: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
-    """Of each kind of goals: an instruction, the attributes, and for human goals the options."""
+def _wishes(
+    product: Product, marked: Mapping[str, Any], human: Sequence[Mapping[str, Any]], limits: Random
+) -> dict[str, list[Any]]:
+    """Of each kind of goals: an instruction, the attributes, and the options of human goals, the limit of others."""
     wishes = [
         [wish["instruction"].strip("."), wish["instruction_attributes"], wish["instruction_options"]] for wish in human
     ]
@@ -165,7 +170,7 @@ def _wishes(product: Product, marked: Mapping[str, Any], human: Sequence[Mapping
     if text is not None and not marked["instruction_attributes"]:
         raise ValueError("its instruction asks for no attribute")
     return {
-        "synthetic": [] if text is None else [text, marked["instruction_attributes"]],
+        "synthetic": [] if text is None else [text, marked["instruction_attributes"], price_cap(product.price, limits)],
         "human": [wish for wish in wishes if wish[1]],
     }
 
@@ -232,7 +237,7 @@ class Wishes:
         self._kind = kind
         self._ends = _numbers(folder / kind)
         self._order = array("q", range(self._ends[-1]))
-        Random(233).shuffle(self._order)
+        Random(SEED).shuffle(self._order)
 
     def __len__(self) -> int:
         return len(self._order)
@@ -247,15 +252,14 @@ class Wishes:
         options: Any
         if self._kind == "human":
             wish, attributes, options = wishes[which]
-            text = wish
+            text, cap = wish, price_cap(product.price, Random(f"{product.asin}\t{wish}"))
         else:
-            (wish, attributes), options = wishes, _combination(product, which)
+            (wish, attributes, cap), options = wishes, _combination(product, which)
             text = (
                 wish
                 + (" with " if options else "")
                 + ", and ".join(f"{key}: {value}" for key, value in options.items())
             )
-        cap = price_cap(product.asin, wish, product.price)
         goal_options = tuple(options.items()) if isinstance(options, dict) else tuple(options)
         return Goal(product, text + price_wish(cap), tuple(attributes), goal_options, cap)
 

@@ -57,13 +57,13 @@ class Goal:
         return len(self.attributes) + len(self.options) + (self.cap < NO_CAP)
 
 
-def price_cap(asin: str, wish: str, price: float) -> float:
+def price_cap(price: float, rng: Random) -> float:
     """The price limit of a goal: the larger of two drawn from the four :data:`CAPS` next above the price.
 
-    Product and wish seed the draw, so a task has the same limit in every session. WebShop draws it without a seed.
+    WebShop draws it without a seed.
     """
     above = [cap for cap in CAPS if cap > price][:4]
-    return max(Random(f"{asin}\t{wish}").sample(above, 2)) if len(above) > 1 else NO_CAP
+    return max(rng.sample(above, 2)) if len(above) > 1 else NO_CAP
 
 
 def price_wish(cap: float) -> str:

@@ -65,16 +65,17 @@ class Shop:
         Raises:
             OracleUnavailable: the search does not find it, or buying it does not earn 1.
         """
-        product, chosen = goal.product, options_chosen(goal, goal.product.options)
-        if reward(product, chosen, goal)[0] < 1:
-            raise OracleUnavailable(f"buying {product.asin} itself does not earn 1")
-        query = plain(product.title)
+        product, query = goal.product, plain(goal.product.title)
         asins = [self.products[number].asin for number in self.index.best(query, RESULTS)]
         if product.asin not in asins:
             raise OracleUnavailable(f"{product.asin} is not among the first {RESULTS} results for its title")
         turns = asins.index(product.asin) // pages.PER_PAGE
-        clicks = [*[pages.NEXT] * turns, product.asin, *chosen, pages.BUY]
-        return [f"search[{query}]", *(f"click[{click.lower()}]" for click in clicks)]
+        clicks = [*[pages.NEXT] * turns, product.asin, *options_chosen(goal, product.options), pages.BUY]
+        actions = [f"search[{query}]", *(f"click[{click.lower()}]" for click in clicks)]
+        visit = self.visit(goal)
+        if not all(map(visit.act, actions)) or visit.score is None or visit.score < 1:
+            raise OracleUnavailable(f"buying {product.asin} itself does not earn 1")
+        return actions
 
 
 def built_in() -> Shop:

@@ -34,6 +34,8 @@ DEEPEST = 5
 """Depth of nested brackets."""
 MAX_CELLS = 3_000
 """Cells in all ranges of a formula."""
+BROKEN = "#ERROR!"
+"""Value of a formula that can no longer be evaluated, for instance because its cells were deleted."""
 EXACT = Context(prec=400)
 """Room for all digits of any float before the point, and nine after it."""
 
@@ -201,7 +203,7 @@ class _Parser:
     def _cells(self, first: str) -> _Term:
         start = _at(first)
         if self._sign(":") is None:
-            return lambda: self.read(*start)
+            return lambda: self._value(start)
         kind, text = self._next()
         if kind != "cell":
             raise FormulaError(f"expected a cell after {first}:, got {text!r}")
@@ -209,7 +211,13 @@ class _Parser:
         self.cells += len(places)
         if self.cells > MAX_CELLS:
             raise FormulaError(f"the ranges of a formula have at most {MAX_CELLS} cells")
-        return lambda: [self.read(*place) for place in places]
+        return lambda: [self._value(place) for place in places]
+
+    def _value(self, place: Place) -> Value:
+        value = self.read(*place)
+        if value == BROKEN:
+            raise FormulaError(f"{name(*place)} has no value")
+        return value
 
     def _function(self, function: str, depth: int) -> _Term:
         arguments: list[_Term] = []

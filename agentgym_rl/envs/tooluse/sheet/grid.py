@@ -8,15 +8,23 @@ from dataclasses import dataclass, field
 from typing import TypeGuard
 
 from agentgym_rl.envs.tooluse import Refused
-from agentgym_rl.envs.tooluse.sheet.formula import COLUMNS, ROWS, FormulaError, Place, Value, evaluate, moved, order
+from agentgym_rl.envs.tooluse.sheet.formula import (
+    BROKEN,
+    COLUMNS,
+    ROWS,
+    FormulaError,
+    Place,
+    Value,
+    evaluate,
+    moved,
+    order,
+)
 
 MAX_CELL_CHARACTERS = 200
 """Characters of a cell or a note."""
 MAX_NUMBER = 1e15
 CHAIN = 10
 """Longest chain of formulas that refer to each other and have no known value yet."""
-BROKEN = "#ERROR!"
-"""Value of a formula that can no longer be evaluated, for instance because its cells were deleted."""
 
 _NUMBER = re.compile(r"[-+]?(\d{1,15}(\.\d*)?|\.\d+)")
 
@@ -44,8 +52,10 @@ def value_of(text: str | float | None) -> Value:
 
 
 def shown(value: Value) -> str:
-    """A value as text; numbers to 10 digits."""
-    return value if isinstance(value, str) else f"{value:.10g}"
+    """A value as text; numbers to 10 digits, whole ones to 15."""
+    if isinstance(value, str):
+        return value
+    return f"{value + 0.0:.15g}" if value.is_integer() else f"{value:.10g}"  # no sign before 0
 
 
 @dataclass
