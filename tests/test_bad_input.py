@@ -155,6 +155,7 @@ collect textcraft --n 1 --out a.json --temperature hot  | --temperature': Input 
 collect textcraft --n 1                                 | Missing option '--out'; see
 collect textcraft --num 1 --out a.json                  | No such option: --num (Possible options: --n, --out)
 collect textcraft --n 1 --out a.json --price 1 2        | price is for a model behind an API, not for policy 'oracle'
+collect textcraft --n 1 --out a.json --backend vllm     | backend is for a local model, not for policy 'oracle'
 collect textcraft --n 1 --out a.json --split none.json  | none.json lists no task of textcraft, only of no
 collect textcraft --n 1 --out a.json --difficulty hard  | has a difficulty like hard; there are: depth 1
 collect textcraft --n 1 --out a.json --option depth     | --option 'depth' is not KEY=VALUE

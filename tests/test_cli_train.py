@@ -5,6 +5,7 @@ import yaml
 from typer.testing import CliRunner
 
 from agentgym_rl.cli import app
+from agentgym_rl.cli.common import console
 
 pytest.importorskip("hydra")
 
@@ -72,3 +73,15 @@ def test_cloning_without_demonstrations_or_epochs_is_refused():
     assert "set envs.<name>.demonstrations or envs.<name>.demonstrations_file" in run(*asked).stderr
     skipped = run(*asked, "envs.textcraft.demonstrations=3", "cloning.epochs=0")
     assert skipped.exit_code == 2 and "algorithm=bc needs cloning.epochs of at least 1" in skipped.stderr
+
+
+def test_a_folder_in_brackets_is_named_as_it_is(tmp_path, monkeypatch, capsys):
+    from agentgym_rl.cli import report
+
+    monkeypatch.setattr(report, "picture", lambda folder: folder / "curves.png")
+    monkeypatch.setattr(report, "results", lambda summary: "")
+    folder = tmp_path / "[b]"
+    folder.mkdir()
+    (folder / "summary.json").write_text("{}")
+    report.report(folder, console())
+    assert f"episodes    {folder}/episodes\n" in capsys.readouterr().out

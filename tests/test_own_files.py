@@ -42,6 +42,12 @@ def test_what_is_written_passes_its_tests(here):
     assert done.returncode == 0 and "5 passed" in done.stdout, done.stdout + done.stderr
 
 
+@pytest.mark.parametrize("kind", ["env", "algorithm", "curriculum"])
+def test_any_name_may_be_a_part_of_a_name(here, kind):
+    assert f"{kind}=./exoskeleton.py:Exoskeleton" in run("new", kind, "exoskeleton").stdout
+    assert "class Exoskeleton(" in (here / "exoskeleton.py").read_text()
+
+
 def test_a_file_is_checked(monkeypatch):
     monkeypatch.setattr(checks, "HASH_SEEDS", ("1",))
     run("new", "env", "house")

@@ -68,8 +68,9 @@ class RunComparison:
         from agentgym_rl.eval.comparison.forms import Screen
         from agentgym_rl.eval.comparison.tables import tables
 
-        screen = Console(width=100, file=StringIO())
-        screen.print(*map(Screen, tables(self.comparison)), *self._remarks, sep="\n", highlight=False)
+        screen = Console(width=100, file=StringIO(), emoji=False)
+        shown = *map(Screen, tables(self.comparison)), *self._remarks
+        screen.print(*shown, sep="\n", highlight=False, markup=False)
         text: str = screen.file.getvalue()  # type: ignore[attr-defined]
         return text.rstrip()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import os
 from collections.abc import Awaitable
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from types import CodeType, FunctionType, MethodType
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from agentgym_rl.engine.run.local_model import arguments, folder_of, transformers_model
 from agentgym_rl.envs.extras import missing, needs
 from agentgym_rl.rollout.conversation import Respond
-from agentgym_rl.rollout.policies import ModelOptions, Policy
+from agentgym_rl.rollout.policies import ModelOptions, Policy, is_place
 from agentgym_rl.rollout.policies import open_policy as open_named
 from agentgym_rl.rollout.policies.scripted import Function
 
@@ -46,12 +47,14 @@ def open_policy(name: str, rules: Rules, *, backend: str = "auto", sequences: in
         options: those of :class:`ModelOptions` beside.
 
     Raises:
-        ValueError: there is no such policy or backend, or the model's context is too small.
+        ValueError: there is no such policy or backend, a backend has no effect, or the model's context is too small.
         FileNotFoundError: there is no such model.
         MissingExtra: verl, whose tokens a local model needs, or the backend is not installed.
     """
     if backend not in BACKENDS:
         raise ValueError(f"backend {backend!r} is unknown; choose {', '.join(BACKENDS)}")
+    if backend != "auto" and not is_place(name):
+        raise ValueError(f"backend is for a local model, not for policy {name!r}; leave it out")
     all_options = ModelOptions(
         prompt_tokens=rules.prompt_tokens, response_tokens=rules.response_tokens,
         template_arguments=rules.template_arguments, style=rules.settings.style.value,
@@ -74,8 +77,10 @@ def function(respond: Respond) -> Function:
 
 
 def _text_of(respond: Any) -> Any:
-    """The source of a function or of an object's class, with the texts that a function takes from around it, such as a
-    prompt; None of what is not written in Python."""
+    """The source of a function or of an object's class, with the texts and numbers that a function takes from around
+    it, from its defaults or from a ``partial``, such as a prompt; None of what is not written in Python."""
+    if isinstance(respond, partial):
+        return _text_of(respond.func), _plain([*respond.args, *respond.keywords.values()])
     is_function = isinstance(respond, (FunctionType, MethodType))
     called = respond if is_function else type(respond).__call__
     if not isinstance(called, (FunctionType, MethodType)):
@@ -85,7 +90,12 @@ def _text_of(respond: Any) -> Any:
     except (OSError, TypeError):
         source = _instructions(called.__code__)
     around = [cell.cell_contents for cell in called.__closure__ or ()]
-    return source, [value for value in around if isinstance(value, str)]
+    defaults = [parameter.default for parameter in inspect.signature(called).parameters.values()]
+    return source, _plain([*around, *defaults])
+
+
+def _plain(values: list[Any]) -> list[Any]:
+    return [value for value in values if isinstance(value, (str, int, float))]
 
 
 def _instructions(code: CodeType) -> list[Any]:

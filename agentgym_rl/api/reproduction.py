@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import yaml
 
 from agentgym_rl.api.published import Target, find
-from agentgym_rl.api.training import run_command
+from agentgym_rl.api.training import further, run_command
 from agentgym_rl.data.files import write_text
 from agentgym_rl.envs.extras import needs
 from agentgym_rl.envs.tables import json_object
@@ -118,7 +118,7 @@ class Reproduction:
             from agentgym_rl.engine.recipe.resolved import Resolved
             from agentgym_rl.engine.run.sweep import expand
         target = find(name)
-        expanded = expand([*target.overrides, *changes])
+        expanded = expand([*target.overrides, *changes, *further()])
         if others := sorted({word.partition("=")[0] for swept, _ in expanded for word in swept} - {"seed"}):
             raise ValueError(f"reproduce sweeps over seeds only, not over {', '.join(others)}; give it one value")
         planned = tuple(Resolved(load(words)) for _, words in expanded)

@@ -1,6 +1,8 @@
 """A run in one call."""
 
+import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -14,6 +16,14 @@ from agentgym_rl.envs.extras import needs
 
 _PLAIN = re.compile(r"(?!(?:null|true|false|nan|inf)$)[A-Za-z_/][\w./:-]*", re.ASCII | re.IGNORECASE)
 """Text that Hydra reads as it is without quotes."""
+
+OVERRIDES = "AGENTGYM_RL_OVERRIDES"
+"""Environment variable with further overrides of every run, after those of the command."""
+
+
+def further() -> list[str]:
+    """The overrides of the environment."""
+    return shlex.split(os.environ.get(OVERRIDES, ""))
 
 
 def train(*, quiet: bool = False, **overrides: Any) -> RunData:
@@ -34,7 +44,7 @@ def train(*, quiet: bool = False, **overrides: Any) -> RunData:
     with needs("training", "cpu"):
         from agentgym_rl.engine.recipe.compose import load as compose
     words = list(_words(overrides))
-    folder = compose(words).run.dir
+    folder = compose([*words, *further()]).run.dir
     run_command([sys.executable, "-m", "agentgym_rl.cli", "train", *words], quiet)
     return load(folder)
 

@@ -41,8 +41,8 @@ def open_models(request: Writing, rules: Rules) -> tuple[Policy, Policy]:
         paid = {"price": (price[0], price[1]), "max_cost": request.max_cost, "per_minute": per_minute,
                 "without": request.without} if name.startswith("openai:") else {}  # fmt: skip
         return open_policy(
-            name, rules, backend=request.backend, sequences=sequences, temperature=request.temperature,
-            seed=request.seed, **paid,
+            name, rules, backend=request.backend if is_place(name) else "auto", sequences=sequences,
+            temperature=request.temperature, seed=request.seed, **paid,
         )  # fmt: skip
 
     policy = opened(request.policy, request.price, request.per_minute)

@@ -2,10 +2,12 @@
 
 import os
 import re
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib import import_module
 from inspect import cleandoc
+from io import TextIOWrapper
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -127,4 +129,6 @@ def _options(
 
 def main() -> None:
     """Entry point of the console script."""
+    if isinstance(sys.stdout, TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # file names need not be text, and a model may write anything
     app(prog_name="agentgym-rl")

@@ -110,7 +110,7 @@ def console(width: int = 200) -> Console:
     """Standard output; ``width`` is that of a pipe or a file."""
     from rich.console import Console
 
-    return Console(file=sys.stdout, width=None if sys.stdout.isatty() else width)
+    return Console(file=sys.stdout, width=None if sys.stdout.isatty() else width, emoji=False)
 
 
 def print_table(screen: Console, table: Table) -> None:

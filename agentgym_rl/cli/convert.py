@@ -53,6 +53,8 @@ def command(
     from agentgym_rl.data.files import check_file
 
     check_file(out, ENDS[to])
+    if out.suffix == ".json" and Path(source).resolve() in out.resolve().parents:
+        raise ValueError(f"{out} is in {source}, of which every JSON file is read; write it elsewhere")
     if env is not None and env not in available():
         raise ValueError(f"--env {env}: there is no such environment; there are {', '.join(available())}")
     records = read(source, env)

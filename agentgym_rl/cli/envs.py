@@ -73,7 +73,7 @@ def _said(kind: type[TextEnv]) -> dict[str, Any]:
 def _type(hint: Any) -> str:
     """A type as a reader needs it: without modules; of a choice its values."""
     if get_origin(hint) is Literal:
-        return " or ".join(get_args(hint))
+        return " or ".join(map(str, get_args(hint)))
     return re.sub(r"\w+\.| \| None$", "", inspect.formatannotation(hint))
 
 

@@ -48,7 +48,7 @@ def command(
         raise ValueError(f"{name!r} is taken, by Python or by what is installed; choose another name")
     for file, skeleton in files.items():
         text = (SKELETONS / skeleton).read_text(encoding="utf-8")
-        write_text(file, text.replace("Skeleton", title).replace("skeleton", name))
+        write_text(file, re.sub("[Ss]keleton", lambda word: title if word[0] == "Skeleton" else name, text))
     typer.echo(f"written: {', '.join(map(str, files))}; next:")
     place = f"./{name}.py:{title}"
     checked = [f"agentgym-rl check {place}"] if kind is Kind.ENV else []

@@ -112,6 +112,7 @@ class JsonLines:
     def __init__(self, item_id: str) -> None:
         self.item_id = item_id
         self.turn = 0
+        self.console = common.console()  # ends the command when nobody reads on
 
     def ask(self, messages: list[Message]) -> str:
         return _line()
@@ -129,7 +130,7 @@ class JsonLines:
             "truncated": step.truncated,
             "info": dict(step.info),
         }
-        typer.echo(json.dumps(record, ensure_ascii=False, default=str))
+        common.say(self.console, json.dumps(record, ensure_ascii=False, default=str))
         self.turn += 1
 
     def end(self, solved: bool, ended: bool, steps: list[Step]) -> None:
@@ -143,7 +144,7 @@ class Terminal:
         from rich.console import Console
         from rich.markup import escape
 
-        self.console = Console(highlight=False)
+        self.console = Console(highlight=False, emoji=False)
         self.env = env
         self.task = task
         self.human = human

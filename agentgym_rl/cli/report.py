@@ -4,6 +4,7 @@ from pathlib import Path
 
 from rich.console import Console
 
+from agentgym_rl.cli.common import say
 from agentgym_rl.engine.run.metrics_log import read
 from agentgym_rl.envs.tables import json_object
 from agentgym_rl.eval.report import draw, results
@@ -23,4 +24,4 @@ def report(folder: Path, console: Console) -> None:
         ("curve", drawn), ("summary", folder / "summary.json"), ("metrics", folder / "metrics.jsonl"),
         ("episodes", folder / "episodes"), ("checkpoints", folder / "checkpoints"), ("W&B", folder / "wandb"),
     ):  # fmt: skip
-        console.print(f"{what:12s}{file}", highlight=False, soft_wrap=True)
+        say(console, f"{what:12s}{file}")

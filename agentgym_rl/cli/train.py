@@ -9,9 +9,6 @@ import typer
 from agentgym_rl.cli.common import console, say
 from agentgym_rl.envs.extras import needs
 
-OVERRIDES = "AGENTGYM_RL_OVERRIDES"
-"""Environment variable with further overrides of every run, after those of the command."""
-
 GROUPS = ("experiment", "env", "algorithm", "model", "engine", "curriculum", "mixture", "logger")
 
 
@@ -66,6 +63,7 @@ def command(
         from agentgym_rl.engine.recipe.preflight import check_config
         from agentgym_rl.engine.recipe.resolved import Resolved
         from agentgym_rl.engine.verl.mapping import check_verl
+    from agentgym_rl.api.training import further
 
     if cfg is not None:
         if cfg != "job":
@@ -77,7 +75,7 @@ def command(
         typer.echo(f"Name a recipe: agentgym-rl train experiment=NAME; there are: {', '.join(options('experiment'))}")
         raise typer.Exit(2)
     check_repeated(overrides)
-    overrides = [*overrides, *shlex.split(os.environ.get(OVERRIDES, ""))]
+    overrides = [*overrides, *further()]
     screen = console(130)  # bound to the terminal, whatever standard output is redirected to later
     if not multirun:
         run = Resolved(load(overrides))
@@ -116,6 +114,6 @@ def command(
         ours = isinstance(error, RuntimeError) and not isinstance(error, RayError)
         what = str(error) if ours else f"{root(error)}; the same command resumes"
         screen.print(f"[red]Error:[/red] {escape(what)}", highlight=False, soft_wrap=True)
-        screen.print(f"details: {run.config.run.dir}/engine.log and Ray's logs; AGENTGYM_RL_DEBUG=1 shows them here")
+        say(screen, f"details: {run.config.run.dir}/engine.log and Ray's logs; AGENTGYM_RL_DEBUG=1 shows them here")
         raise typer.Exit(1) from error
     report(folder, screen)

@@ -63,7 +63,7 @@ def _files(source: str | Path) -> list[str | Path]:
 
 def _natural(name: str) -> list[tuple[int, str]]:
     """A sort key that puts step9 before step10."""
-    return [(int(part), "") if part.isdigit() else (0, part) for part in re.split(r"(\d+)", name)]
+    return [(int(part), "") if part.isdecimal() else (0, part) for part in re.split(r"(\d+)", name)]
 
 
 def _records(entry: Any, env: str | None) -> list[Record]:

@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -172,6 +173,22 @@ def test_another_function_of_the_same_name_has_a_result_of_its_own():
     for other in (agent, saying("2")):
         with pytest.raises(ValueError, match="weights"):
             ag.evaluate(other, "counter:test:2", out="kept")
+
+
+def test_functions_are_told_apart_by_what_they_were_given():
+    def say(word, messages):
+        return f"Action: say {word}"
+
+    def bound(word):
+        return lambda messages, word=word: say(word, messages)
+
+    def named(word):
+        return lambda messages, *, word=word: say(word, messages)
+
+    for given in (bound, named, lambda word: partial(say, word), lambda word: partial(say, word=word)):
+        assert function(given("1")).weights == function(given("1")).weights
+        assert len({function(given(word)).weights for word in ("1", "2", 1, 0.5)}) == 4
+    assert function(partial(count_up)).weights != function(partial(say)).weights
 
 
 def test_functions_are_told_apart_without_their_source():

@@ -31,6 +31,11 @@ def test_tables_frame_and_page(pair):
     assert "<h1>2 runs compared</h1>" in comparison.write_page(pair / "page.html").read_text()
 
 
+def test_remarks_are_shown_as_they_are(pair, monkeypatch):
+    monkeypatch.setattr(ag.RunComparison, "_remarks", ["left out: runs/[b]:100:"])
+    assert "left out: runs/[b]:100:" in repr(ag.compare(pair / "a"))
+
+
 def test_globs_and_mistakes(pair):
     assert len(ag.compare(f"{pair}/*").comparison.runs) == 2
     with pytest.raises(FileNotFoundError, match="does not exist"):

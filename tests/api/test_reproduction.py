@@ -114,6 +114,12 @@ def test_settings_that_depart_are_told(commands, tmp_path, monkeypatch):
     assert pages.kept() == {}, "all or none"
 
 
+def test_settings_of_the_environment_are_told(monkeypatch):
+    monkeypatch.setenv("AGENTGYM_RL_OVERRIDES", "algorithm.lr=1e-5 run.dir=elsewhere")
+    reproduction = Reproduction.of(NAME, ["seed=0"])
+    assert reproduction.changed == ("algorithm.lr=1e-05",) and reproduction.runs == {0: Path("elsewhere")}
+
+
 def test_where_it_runs_is_no_setting():
     reproduction = Reproduction.of(
         "agentevol_bc", ["envs.webshop.host.address=http://127.0.0.1:36001", "engine.offload=true"]

@@ -64,6 +64,15 @@ def test_a_run_that_fails_is_an_error_with_its_last_lines(monkeypatch, tmp_path)
         ag.train(experiment="smoke")
 
 
+def test_overrides_of_the_environment_may_name_the_folder(monkeypatch, tmp_path):
+    pytest.importorskip("hydra")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("AGENTGYM_RL_OVERRIDES", "run.dir=elsewhere")
+    monkeypatch.setattr(training, "_command", lambda words, quiet: (0, []))
+    monkeypatch.setattr(training, "load", Path)
+    assert ag.train(experiment="smoke") == Path("elsewhere")
+
+
 def test_ctrl_c_before_the_command_listens_is_no_failure():
     code = "import os, signal, time; os.kill(os.getpid(), signal.SIGINT); time.sleep(9)"
     with pytest.raises(KeyboardInterrupt):

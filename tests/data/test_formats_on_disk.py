@@ -161,6 +161,20 @@ def test_the_shortest_of_a_task_is_one_with_a_response(tmp_path):
     assert agenttraj.read(tmp_path / "b.json")[0].first_trained
 
 
+def test_what_is_written_is_not_read_the_next_time(tmp_path):
+    put(tmp_path / "5²3.json", [episode(1.0)])
+
+    def convert(out):
+        words = ["convert", str(tmp_path), str(tmp_path / out), "--to", "agenttraj"]
+        return CliRunner().invoke(app, words, env={"COLUMNS": "400"})
+
+    assert convert("../all.json").exit_code == 0
+    for inside in ("all.json", "sub/all.json"):
+        refused = convert(inside)
+        assert refused.exit_code == 2 and "write it elsewhere" in refused.stderr
+        assert not (tmp_path / inside).exists()
+
+
 def test_what_the_oracle_could_not_play_is_left_out(tmp_path):
     unplayed = {**episode(0.0, "textcraft_2"), "messages": [], "turns": []}
     assert len(read(put(tmp_path / "a.json", [episode(1.0), unplayed]))) == 1

@@ -14,11 +14,12 @@ import pytest
 import toy
 from typer.testing import CliRunner
 
-from agentgym_rl.api import practice
+from agentgym_rl.api import practice, writing
 from agentgym_rl.api.practice import LearnRequest
 from agentgym_rl.cli import app
 from agentgym_rl.envs import Task, make
 from agentgym_rl.envs.core import EnvUnavailable
+from agentgym_rl.eval.evaluation.rules import Rules
 from agentgym_rl.eval.practice.giveaways import Giveaways
 from agentgym_rl.eval.practice.writer import read
 from agentgym_rl.rollout.answers import Unreadable
@@ -312,6 +313,20 @@ def test_the_validation_takes_no_key_of_the_writer(policy, writer, given, monkey
     Playbook().write(Path("book") / "playbook.json")
     list(prepared.validations())
     assert len(asked) == 2 and all(not evaluation.given(*given) for evaluation in asked)
+
+
+def test_a_backend_is_that_of_the_local_model(monkeypatch):
+    api, opened = "openai:gpt-4o@http://127.0.0.1:1/v1", {}
+
+    def open_policy(name, rules, backend, **_):
+        opened[name] = backend
+        return Function(str)
+
+    Path("model").mkdir()
+    monkeypatch.setattr(writing, "open_policy", open_policy)
+    request = LearnRequest(panel="counter:train:2", policy=api, writer="./model", backend="transformers")
+    writing.open_models(request, Rules())
+    assert opened == {api: "auto", "./model": "transformers"}
 
 
 def test_options_of_an_environment_without_validation():
