@@ -150,7 +150,8 @@ def check_clone(study: Study, row: dict[str, Any], folder: Path) -> None:
         ours, theirs = (
             composed(study, arm, row["seed"], folder, row.get("engine")) for arm in (row["arm"], other["arm"])
         )
-        if digest(ours, cloned=True) == digest(theirs, cloned=True) and settings(theirs) == other["settings"]:
+        recorded = settings(composed(study, other["arm"], row["seed"], folder))  # rows' settings are without an engine
+        if digest(ours, cloned=True) == digest(theirs, cloned=True) and recorded == other["settings"]:
             raise OtherClone(
                 f"seed {row['seed']}: {row['arm']} began with other cloned weights than {other['arm']}; did another "
                 f"machine run it? Delete the seed's rows from {study.raw}, and repeat the command, which runs them here"

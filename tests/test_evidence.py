@@ -546,8 +546,12 @@ def test_arms_of_a_seed_that_clone_alike_begin_with_the_same_weights(tmp_path, m
     evidence.check_clone(own, begun("grpo", 0.25), tmp_path)
     evidence.check_clone(own, begun("bc_large", 0.5), tmp_path)  # of more demonstrations
     evidence.check_clone(own, begun("grpo", 0.5, seed=21), tmp_path)
-    with pytest.raises(evidence.OtherClone, match=r"seed 20: grpo began with other cloned weights than bc.*rows\.json"):
-        evidence.check_clone(own, begun("grpo", 0.25 + 1e-9), tmp_path)
+    for engine in ({}, {"engine": "one_gpu"}):
+        evidence.write(own, [begun("bc", 0.25, **engine)])
+        with pytest.raises(
+            evidence.OtherClone, match=r"seed 20: grpo began with other cloned weights than bc.*rows\.json"
+        ):
+            evidence.check_clone(own, begun("grpo", 0.25 + 1e-9, **engine), tmp_path)
 
 
 def test_seeds_side_by_side_lose_no_row(tmp_path):

@@ -69,14 +69,15 @@ def bootstrap(values: Sequence[float], seed: str, draws: int = DRAWS) -> Interva
 
 
 def share_interval(values: Sequence[float], seed: str) -> Interval:
-    """95% interval of a mean of tasks' shares, each in [0, 1].
+    """95% interval of a mean over tasks of shares, or of rewards, which a faulty environment gives beyond [0, 1].
 
     Wilson's where every share is 0 or 1 (one sample per task), else the bootstrap over tasks. The bootstrap of equal
-    values has no width, so these also get Wilson's interval, of the nearest count. (0, 1) without values.
+    values has no width, so equal shares also get Wilson's interval, of the nearest count. (0, 1) without values.
     """
     if not values:
         return 0.0, 1.0
-    if all(value in (0, 1) for value in values) or len(set(values)) == 1:
+    one_share = len(set(values)) == 1 and 0 <= round(values[0], 9) <= 1
+    if one_share or all(value in (0, 1) for value in values):
         return wilson(round(sum(values)), len(values))
     return bootstrap(values, seed)
 

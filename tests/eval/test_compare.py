@@ -117,6 +117,20 @@ def test_another_arm_as_baseline_is_paired_by_seed(tmp_path):
         compare(both, baseline="pppo")
 
 
+def test_a_control_as_baseline_is_compared_once(tmp_path):
+    both = runs(tmp_path, "grpo", (0.1, 0.3, 0.2), (0.1, 0.5, 0.3))
+    once = [("bc", "control"), ("grpo", "control")]
+    comparison = compare(both, baseline="control")
+    assert [(difference.arm, difference.baseline) for difference in comparison.differences] == once
+    first, second = (run.name for run in both)
+    pairs = [
+        (difference.arm, difference.baseline)
+        for difference in compare(both, baseline=f"{first}: control", by="run").differences
+        if difference.arm in (first, second)
+    ]
+    assert pairs == [(first, f"{first}: control"), (second, f"{first}: control"), (second, f"{second}: control")]
+
+
 def test_arms_without_a_common_seed_have_no_difference(tmp_path):
     first = read(write_run(tmp_path / "a", seed=0, stages={"grpo": 0.3}))
     second = read(write_run(tmp_path / "b", algorithm="ppo", seed=1, stages={"ppo": 0.3}))

@@ -75,6 +75,13 @@ def test_the_interval_of_shares_has_a_width_and_holds_the_mean(values):
     assert low < high
 
 
+@pytest.mark.parametrize("reward", [-1.0, -0.1, 10.0])
+def test_equal_rewards_beyond_a_share_are_their_own_interval(reward):
+    assert share_interval([reward] * 3, "a") == (reward, reward)
+    rounded = nextafter(1.0, 2.0)
+    assert share_interval([rounded] * 3, "a") == wilson(3, 3)
+
+
 def test_no_shares_say_nothing():
     assert share_interval([], "a") == (0.0, 1.0)
 

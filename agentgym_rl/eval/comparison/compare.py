@@ -166,7 +166,7 @@ def _arm_differences(
             pairs = [(start, [_within(arm, start, column, decoding) for column in columns])] if start else []
         else:
             pairs = [(baseline.label, [_between(arm, baseline, column, decoding) for column in columns])]
-        if arm.stage not in ("untrained", "bc", "control") and any("control" in run.stages for run in arm.runs):
+        if _beside_control(arm, baseline) and any("control" in run.stages for run in arm.runs):
             pairs.append(("control", [_within(arm, "control", column, decoding) for column in columns]))
         for against, cells in pairs:
             if against != arm.label and (baseline or any(cells)):
@@ -181,12 +181,18 @@ def _run_differences(
         run = arm.runs[0]
         by_stage = {sibling.stage: sibling for sibling in all_arms if sibling.runs[0] is run}
         others = [by_stage.get(stage_before(run, arm.stage) or "") if baseline is None else baseline]
-        if arm.stage not in ("untrained", "bc", "control"):
+        if _beside_control(arm, baseline):
             others.append(by_stage.get("control"))
         for other in others:
             if other is not None and other is not arm:
                 pairs = [[success(side, column, decoding) for side in (arm, other)] for column in columns]
                 yield Difference(arm.label, other.label, tuple(_over_tasks(*pair) for pair in pairs))
+
+
+def _beside_control(arm: Arm, baseline: Arm | None) -> bool:
+    """Whether an algorithm is compared with its control beside the baseline, which may be that control."""
+    own = baseline is not None and baseline.stage == "control" and any(run is baseline.runs[0] for run in arm.runs)
+    return arm.stage not in ("untrained", "bc", "control") and not own
 
 
 def _over_tasks(mine: Estimate | None, theirs: Estimate | None) -> Estimate | None:
