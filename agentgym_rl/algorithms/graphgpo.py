@@ -6,10 +6,11 @@ edges, along the turns of whatever episodes,
 
 .. math:: A^S(a_t) = (g_t - \mathrm{mean}(g)) / F, \qquad g_t = 10 \gamma^{d(s_{t + 1})}
 
-Mean and :math:`F` are over the turns that act in the same state, as in :mod:`~agentgym_rl.algorithms.gigpo`; a failed
-episode thus has credit for a turn that others go on from to the goal. States without a way to the goal are one edge
+Mean and :math:`F` are over the turns that act in the same state, as in :mod:`~agentgym_rl.algorithms.gigpo`. So a
+failed episode has credit for a turn from which others reach the goal. States without a way to the goal are one edge
 further than the furthest with one. With ``algorithm.progress=true`` the exponent is :math:`d(s_{t + 1}) - d(s_t) + 1`,
-so that each step on a shortest way is worth the same; a factor for each state, which the division by :math:`F` cancels.
+so that each step on a shortest way is worth the same. This gives all turns of a state one more factor, which the
+division by :math:`F` cancels: it needs ``algorithm.normalise_by_std=false``.
 
 A group without a success has no goal, and :math:`A^S = 0`.
 

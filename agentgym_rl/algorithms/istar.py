@@ -8,10 +8,10 @@ where :math:`\pi_{old}` is the policy as the update begins, and :math:`a_t` turn
 its episode plus ``algorithm.step_weight`` times :math:`r_t - \mathrm{mean}(r \text{ of all other steps of the task})`.
 
 Departures from the authors' release (Tongyi-Character at dfee104): as read, it takes the loss of detached numbers, so
-that no gradient reaches the reward model; here it learns. The release has the mean over the first step of each episode
-for a baseline, with RLOO's factor n/(n-1) (``baseline=first``), the mean over steps for :math:`Q`, all pairs of a task
-(``prm.pairs_per_task``), rewards over the largest of the batch (``scale_by_batch=true``), and a sequence for each turn.
-Here an episode is one, and a turn's log-ratio counts at most 5 nats.
+that no gradient reaches the reward model; here it learns. The release takes the mean over the first step of each
+episode as the baseline, with RLOO's factor n/(n-1) (``baseline=first``), and the mean over steps as :math:`Q`. It takes
+all pairs of a task (``prm.pairs_per_task``), divides rewards by the largest of the batch (``scale_by_batch=true``), and
+makes each turn a sequence. Here an episode is one sequence, and a turn's log-ratio counts at most 5 nats.
 """
 
 from __future__ import annotations

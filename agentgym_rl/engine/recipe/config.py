@@ -471,7 +471,7 @@ class RunConfig:
     stop_seconds: float = operational(600.0)
     """After SIGTERM or SIGUSR1 the present step may take this long; then the run ends at its last checkpoint."""
     control: bool = False
-    """After training, spend the same number of updates on demonstrations alone from the same cloned weights."""
+    """Afterwards, spend as many updates on demonstrations alone, from the weights where learning started."""
     evaluate_untrained: bool = True
     """Evaluate the weights as loaded."""
     greedy: bool = True
@@ -482,8 +482,7 @@ class RunConfig:
     min_counted_training: float = operational(0.5)
     """The same for the episodes of each environment in a training step."""
     cache: str | None = operational(None)
-    """Folder where the tiny model and cloned weights are kept for other runs of the same model, demonstrations and
-    seed."""
+    """Folder where the tiny model and cloned weights are kept for other runs of the same settings, seed and code."""
     resume: bool = operational(True)
     """Continue the run found in ``dir``; false refuses a folder that has one."""
 
