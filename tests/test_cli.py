@@ -1,6 +1,8 @@
 """The command line, as a person and as a program use it."""
 
+import io
 import json
+import os
 import re
 import shlex
 import signal
@@ -8,6 +10,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Literal
 
 import pytest
 import rich.console
@@ -16,7 +19,7 @@ import typer
 from typer.testing import CliRunner
 
 from agentgym_rl import cli
-from agentgym_rl.cli import app
+from agentgym_rl.cli import app, common
 from agentgym_rl.cli.envs import _said
 from agentgym_rl.data import agenttraj
 from agentgym_rl.data.files import alone
@@ -99,7 +102,7 @@ def test_tables_lose_nothing_in_a_narrow_terminal(asked, monkeypatch):
     assert len(narrow.stdout.splitlines()) > len(wide.stdout.splitlines()) or asked == "tasks counter"
 
 
-def test_envs_says_all_about_one():
+def test_envs_says_all_about_one(monkeypatch):
     shown = run("envs", "maze").stdout
     for said in (
         "train 480, test 120",
@@ -118,6 +121,8 @@ def test_envs_says_all_about_one():
     ours = [name for name, point in read_points().items() if point.value.startswith("agentgym_rl.")]
     options = {(name, option): about for name in ours for option, about in _said(env_class(name))["options"].items()}
     assert len(ours) == 19 and not [option for option, about in options.items() if not about["meaning"]]
+    monkeypatch.setattr(toy.Counter.__init__, "__annotations__", {"hurry": Literal[3, 5]})
+    assert json.loads(run("envs", "counter", "--json").stdout)["options"]["hurry"]["type"] == "3 or 5"
     unknown = run("envs", "textcarft")
     assert unknown.exit_code == 2 and "unknown environment 'textcarft'" in unknown.stderr
 
@@ -227,6 +232,14 @@ def test_play_ends_with_the_first_ctrl_c():
             playing.kill()
 
 
+def test_play_ends_when_nobody_reads_on():
+    words = [sys.executable, "-m", "agentgym_rl.cli", "play", "counter_1", "--policy", "oracle", "--json"]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as playing:
+        assert playing.stdout is not None and playing.stderr is not None
+        playing.stdout.close()
+        assert (playing.stderr.read(), playing.wait()) == (b"", 1)
+
+
 def test_play_reads_whole_replies_when_asked():
     replies = "Thought: up. Action: say 1.\nAction: say 2!\n"
     assert run("play", "counter_1", "--action-format", "react", typed=replies).exit_code == 0
@@ -270,9 +283,25 @@ def test_play_counts_from_the_start_when_an_episode_runs_again(monkeypatch):
 
 
 def test_goals_in_brackets_are_shown_as_they_are(monkeypatch):
-    monkeypatch.setattr(toy.Counter, "goal", lambda self, task: "[bold]count[/i]")
-    assert "[bold]count[/i]" in run("play", "counter_1", typed="quit\n").stdout
-    assert "[bold]count[/i]" in run("tasks", "counter", "--n", 1).stdout
+    monkeypatch.setattr(toy.Counter, "goal", lambda self, task: "[bold]count :100: [/i]")
+    assert "[bold]count :100: [/i]" in run("play", "counter_1", typed="quit\n").stdout
+    assert "[bold]count :100: [/i]" in run("tasks", "counter", "--n", 1).stdout
+
+
+def test_a_text_is_said_as_it_is(capsys):
+    common.say(common.console(), "runs/12:100:7/[b]")
+    assert capsys.readouterr().out == "runs/12:100:7/[b]\n"
+
+
+def test_a_name_that_is_no_text_is_printed(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    name = os.fsdecode(b"x\xff.json")
+    Path(name).write_text('[{"item_id": "counter_1"}]')
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(io.BytesIO(), "utf-8"))
+    monkeypatch.setattr(sys, "argv", ["agentgym-rl", "tasks", "counter", "--split", name, "--json"])
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    assert ended.value.code == 0 and json.loads(sys.stdout.buffer.getvalue())["split"] == name
 
 
 def test_play_stops_at_the_turn_limit():

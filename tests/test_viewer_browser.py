@@ -337,6 +337,82 @@ def test_the_view_follows_the_address(page):
     assert page.locator("#places a").first.get_attribute("href") == "#/?result=uncounted"
 
 
+def until(page, expression):
+    """Wait for what is true on the page; its policy lets no script look again and again."""
+    for _ in range(100):
+        if page.evaluate(expression):
+            return
+        page.wait_for_timeout(100)
+    pytest.fail(f"{expression} did not come true")
+
+
+DRAWINGS = """() => {
+  window.drawings = 0;
+  const drawn = (all) => all.flatMap((one) => [...one.addedNodes]).filter((node) => node.className === "overview");
+  const count = (all) => { drawings += drawn(all).length; };
+  new MutationObserver(count).observe(document.getElementById("main"), {childList: true});
+}"""
+
+
+@served
+def test_the_first_page_is_drawn_once_for_an_address(page):
+    page.evaluate(DRAWINGS)
+    page.evaluate("location.hash = '#/?env=counter'")
+    expect(page.locator("#count")).to_have_text("15 of 18 episodes")
+    assert page.evaluate("drawings") == 1
+    page.keyboard.press("r")
+    until(page, "drawings > 1")
+    page.select_option("#f-env", "")
+    expect(page.locator(".envs tbody tr")).to_have_count(4)
+    assert page.evaluate("drawings") == 3
+
+
+@served
+def test_arrows_scroll_a_table_that_is_wider_than_the_window(page):
+    page.set_viewport_size({"width": 390, "height": 800})
+    table = page.locator(".overview .scroll")
+    table.focus()
+    page.keyboard.press("ArrowRight")
+    until(page, "document.querySelector('.overview .scroll').scrollLeft > 0")
+
+
+@served
+def test_what_a_chart_says_does_not_stay_on_the_next_page(page):
+    page.locator(".overview rect.mark").first.hover()
+    expect(page.locator("#point")).to_be_visible()
+    page.keyboard.press("j")
+    page.keyboard.press("Enter")
+    expect(page.locator(".episode")).to_have_count(1)
+    expect(page.locator("#point")).to_be_hidden()
+
+
+@served
+def test_goals_that_cannot_be_read_hide_no_episode(page):
+    asked = []
+    page.route("**/api/goals*", lambda route: (asked.append(route), route.fulfill(body="no JSON")))
+    page.reload()
+    expect(page.locator("#count")).to_contain_text("Goals cannot be read")
+    expect(page.locator(".overview .chart").first).to_be_visible()
+    page.locator(".row").first.click()
+    expect(page.locator(".turn").first).to_be_visible()
+    page.keyboard.press("s")
+    expect(page.locator(".beside")).to_have_count(1)
+    assert len(asked) == 1
+
+
+@served
+def test_a_filter_that_changes_while_a_task_is_loaded_does_not_stop_it(page):
+    held = []
+    page.route("**/api/episode*", lambda route: held.append(route))
+    page.evaluate("location.hash = '#/task/counter_1'")
+    expect(page.locator("body")).to_have_attribute("data-shows", "task")
+    page.select_option("#f-result", "failed")
+    page.wait_for_timeout(200)
+    for route in held:
+        route.continue_()
+    expect(page.locator(".beside")).to_have_count(1)
+
+
 @served
 def test_links_of_the_same_task_keep_the_filters(page):
     page.fill("#f-task", "counter_1")
@@ -392,6 +468,8 @@ def test_a_picture_is_enlarged_by_a_key(page):
     figure = page.locator("figure").first
     figure.press("Enter")
     assert "full" in figure.get_attribute("class") and page.locator(".episode").count() == 1
+    figure.press(" ")
+    assert "full" not in figure.get_attribute("class").split()
 
 
 @served
@@ -529,6 +607,7 @@ def test_hostile_text_is_text(page):
         assert "U+202Egnp.exeU+202C ␛[31mred␛[0m nul␀ U+2028 {{x}} \ufffd" in shown.replace("\ud800", "\ufffd")
     assert page.locator("main script, main img, main iframe, main a[href^=javascript]").count() == 0
     assert page.locator("main .control").first.get_attribute("title") == "U+202E"
+    assert page.locator("main .control[title='U+E0041'] + .control[title='U+3164']").count() > 0
     assert page.locator(".facts dd", has_text="<script>").count() == 1
 
 
@@ -551,9 +630,13 @@ def test_what_was_said_is_searched_for(page):
     page.reload()
     expect(page.locator("#count")).to_contain_text("3 of 18 episodes")
     expect(page.locator(".turn.current.hit")).to_have_attribute("id", "turn-3")
+    page.fill("#f-said", "say 2")
+    page.press("#f-said", "Enter")
+    expect(page.locator(".episode .hit")).to_have_attribute("id", "turn-2")
     page.click("#clear")
     expect(page.locator("#count")).to_have_text("18 episodes")
     expect(page.locator("#f-said")).to_have_value("")
+    expect(page.locator(".episode .hit")).to_have_count(0)
 
 
 @pytest.mark.parametrize("page", ["exported"], indirect=True)
@@ -602,7 +685,7 @@ def test_a_running_run_is_followed(places, browser):
 
 
 def test_a_long_list_keeps_few_elements(browser, tmp_path):
-    episodes = [made(number % 50, step=number // 50, turns=1) for number in range(5000)]
+    episodes = [made(number % 2, step=number // 2, turns=1) for number in range(5000)]
     episode_store.write(tmp_path / "a.parquet", episodes)
     viewer = Viewer(EpisodeStore(tmp_path))
     threading.Thread(target=viewer.serve_forever, daemon=True).start()
@@ -612,6 +695,10 @@ def test_a_long_list_keeps_few_elements(browser, tmp_path):
     page.keyboard.press("End")
     expect(page.locator(".row[aria-selected=true]")).to_have_attribute("aria-posinset", "5000")
     assert page.locator(".row").count() < 60
+    page.keyboard.press("Enter")
+    page.click("#same")
+    expect(page.locator(".task > .muted")).to_contain_text("Squares of 2,000 of the episodes")
+    assert page.locator(".square").count() == 2000 and page.locator(".square[aria-pressed=true]").count() == 6
     page.close()
     viewer.shutdown()
     viewer.server_close()

@@ -160,8 +160,8 @@ def evaluate(
         host: where the environments run; None is this process.
         progress: called with the number of episodes that are done, and of all.
         keys: the others of ``agentgym-rl eval``: ``samples``, ``temperature``, ``max_turns``, ``out``, ... The result
-            of a name is kept in ``out``, by default ``evals/<panel>/<policy>-...``, and the same call goes on where it
-            was stopped; of a policy or a function it is kept only where ``out`` is given.
+            of a name is kept in ``out``, by default ``evals/<digest of the panel>/<policy>-...``, and the same call
+            goes on where it was stopped; of a policy or a function it is kept only where ``out`` is given.
 
     Raises:
         ValueError: an argument is unknown or wrong.

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from threading import Lock
 from typing import TYPE_CHECKING, Annotated
+from urllib.parse import quote
 
 import typer
 
@@ -49,7 +51,10 @@ def command(
         raise ValueError("--no-pictures is of an exported folder; add --html FOLDER")
     runs = _several(places)
     if isinstance(runs, list):
-        _view_runs(runs, port, html, pictures, browser)
+        if html is None:
+            _serve_runs(places, port, browser, f"{len(runs)} runs")
+        else:
+            _export_runs(runs, html, pictures)
         return
     store = EpisodeStore(runs)
     if html is not None:
@@ -77,15 +82,31 @@ def _several(places: Sequence[str]) -> list[Path] | Path:
     return runs
 
 
-def _view_runs(runs: Sequence[Path], port: int, html: Path | None, pictures: bool, browser: bool) -> None:
+def _serve_runs(places: Sequence[str], port: int, browser: bool, what: str) -> None:
+    """Show several runs; one that has come since, or has its first episodes, is there when the page is loaded again."""
+    from agentgym_rl.eval.training.page import page
+
+    addresses: dict[Path, str] = {}
+    episodes: dict[str, EpisodeStore] = {}
+    lock = Lock()
+
+    def front() -> str:
+        found = _several(places)
+        runs = found if isinstance(found, list) else [found]
+        with lock:
+            for run, store in stores_of([run for run in runs if run not in addresses]).items():
+                name = f"run{len(episodes)}"
+                addresses[run], episodes[name] = f"{name}/", store
+            return page(runs, addresses)
+
+    front()
+    serve(episodes, port, browser, what, front)
+
+
+def _export_runs(runs: Sequence[Path], html: Path, pictures: bool) -> None:
     from agentgym_rl.eval.training.page import page
 
     stores = stores_of(runs)
-    if html is None:
-        addresses = {run: f"run{number}/" for number, run in enumerate(stores)}
-        episodes = {f"run{number}": store for number, store in enumerate(stores.values())}
-        serve(episodes, port, browser, f"{len(runs)} runs", lambda: page(runs, addresses))
-        return
     names = [run.resolve().name for run in stores]
     addresses = {
         run: f"{name if names.count(name) == 1 else f'{number:03d}-{name}'}/index.html"
@@ -93,7 +114,7 @@ def _view_runs(runs: Sequence[Path], port: int, html: Path | None, pictures: boo
     }
     for run, store in stores.items():
         _export(store, (html / addresses[run]).parent, pictures)
-    write_text(html / "index.html", page(runs, addresses))
+    write_text(html / "index.html", page(runs, {run: quote(address) for run, address in addresses.items()}))
     typer.echo(f"{html / 'index.html'}: {len(runs)} runs")
 
 

@@ -10,6 +10,7 @@ follow each other, the last one perhaps continued; case and whatever stands betw
 
 import re
 import sqlite3
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
@@ -93,15 +94,14 @@ class Index:
         query = f'{"" if within is None else within + " : "}"{quoted}" *'
         places = {(str(part.path.resolve()), part.stamp): part for part in self.store.parts}
         with self._database() as database:
-            hits_found: set[tuple[str, int]] = set()
-            for path, stamp, first, last in _parts(database):
-                part = places.get((path, stamp))
-                if part is None:
-                    continue
-                rows = database.execute(
-                    "SELECT rowid FROM said WHERE said MATCH ? AND rowid BETWEEN ? AND ?", (query, first, last)
-                )
-                hits_found |= {(part.file, part.first + row - first) for (row,) in rows}
+            matches = database.execute("SELECT rowid FROM said WHERE said MATCH ? ORDER BY rowid", (query,))
+            rows = [row for (row,) in matches]
+            indexed = _parts(database)
+        hits_found: set[tuple[str, int]] = set()
+        for path, stamp, first, last in indexed:
+            if (part := places.get((path, stamp))) is not None:
+                inside = rows[bisect_left(rows, first) : bisect_right(rows, last)]
+                hits_found |= {(part.file, part.first + row - first) for row in inside}
         return hits_found
 
     def _add(self, database: sqlite3.Connection, path: str, stamp: int, part: Part) -> None:

@@ -118,7 +118,7 @@ def read(folder: Path, process: str | None = None) -> Standing:
         for file_or_folder in (*([file] if rows else []), folder / "identity.yaml", folder)
         if file_or_folder.exists()
     )
-    return Standing(folder.name, rows, written.stat().st_mtime, (folder / "summary.json").is_file())
+    return Standing(folder.resolve().name, rows, written.stat().st_mtime, (folder / "summary.json").is_file())
 
 
 def sparkline(values: Sequence[float]) -> str:

@@ -141,6 +141,26 @@ def test_bars_lie_on_each_other_and_are_pressed(page):
     assert lost + high == pytest.approx(solved, abs=0.2) and high == pytest.approx(3 * low, abs=0.3)
 
 
+@pytest.mark.parametrize("names", [[f"{step}-{step + 24}" for step in range(1000, 2000, 25)],
+                                   [f"agentevol round{number}" for number in range(20)]])  # fmt: skip
+def test_names_do_not_lie_on_each_other(page, names):
+    columns = [{"label": name, "parts": []} for name in names]
+    data = {"name": "n", "x_label": "", "y_label": "%", "width": 420, "height": 300, "columns": columns}
+    boxes = page.evaluate(
+        """data => {
+          const drawn = bars(data);
+          document.body.append(drawn);
+          drawn.style.width = data.width + "px";
+          drawn.style.font = "10.5px system-ui, sans-serif"; // as the style sheet has it
+          const boxes = [...drawn.querySelectorAll("[aria-hidden] text.small")].map(one => one.getBoundingClientRect());
+          drawn.remove();
+          return boxes.map(({left, right}) => [left, right]);
+        }""",
+        data,
+    )
+    assert len(boxes) > 3 and all(before[1] <= after[0] for before, after in pairwise(boxes))
+
+
 @pytest.mark.parametrize("text", ["<script>window.hurt=1</script>", '"><img src=x onerror=window.hurt=1>', "&lt;"])
 def test_texts_cannot_leave_their_place(page, text):
     plain, hostile = drawn(page), drawn(page, label=text, says=[text] * 3)

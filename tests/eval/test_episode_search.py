@@ -2,6 +2,8 @@
 
 import json
 import sqlite3
+import time
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
@@ -11,7 +13,7 @@ from viewer_episodes import HOSTILE, made
 
 from agentgym_rl.cli import app
 from agentgym_rl.data import episode_store
-from agentgym_rl.data.episode_store import EpisodeStore
+from agentgym_rl.data.episode_store import EpisodeStore, Part
 from agentgym_rl.eval.search import Index, hits, texts
 
 
@@ -111,6 +113,24 @@ def test_a_cache_that_cannot_be_written(run, tmp_path, monkeypatch):
     monkeypatch.setenv("AGENTGYM_RL_CACHE", str(tmp_path / "file"))
     with pytest.raises(ValueError, match=r"cannot be written .*AGENTGYM_RL_CACHE names another folder"):
         search(run, "iron")
+
+
+def test_the_beginning_of_a_word_is_found_fast_in_many_files(run):
+    """A search reads the index once, not once a file."""
+    index = Index(EpisodeStore(run))
+    index.update()
+    words = [f"word{number}" for number in range(4000)]
+    parts = [Part(f"step{number}", run / f"step{number}.parquet", 1, 0, 30) for number in range(300)]
+    index.store = SimpleNamespace(parts=parts)
+    with sqlite3.connect(index.path) as database:
+        for number, part in enumerate(parts):
+            first = 100 + 30 * number
+            said = [(first + row, " ".join(words[17 * row + number :: 50])) for row in range(30)]
+            database.executemany("INSERT INTO said(rowid, observation) VALUES (?, ?)", said)
+            database.execute("INSERT INTO parts VALUES (?, 1, ?, ?)", (str(part.path.resolve()), first, first + 29))
+    began = time.process_time()
+    assert len(index.find("word")) == 300 * 30 and ("step0", 7) in index.find("word169")
+    assert time.process_time() - began < 3
 
 
 def test_hits_name_turn_and_field():

@@ -85,6 +85,11 @@ def test_episodes_without_times_are_left_out():
         lanes([episode(began=0.0)])
 
 
+def test_the_page_says_how_many_are_left_out(tmp_path):
+    page = write(tmp_path / "x.html", "x", [episode(), episode(began=0.0), episode(began=0.0)]).read_text()
+    assert "1 episodes in " in page and "; left out: 2 without a start time" in page
+
+
 def test_the_trace_is_chromes(tmp_path):
     page = write(
         tmp_path / "step000001.html", "step000001", [episode(turns=[turn(0.6)]), episode("babyai_2", env="babyai")]

@@ -2,7 +2,10 @@
 
 import http.client
 import json
+import re
 import threading
+from pathlib import Path
+from urllib.parse import unquote, urljoin, urlsplit
 
 import pytest
 from made_runs import unfinish, write_run
@@ -167,6 +170,25 @@ def test_view_shows_a_folder_of_runs_a_glob_or_several(runs, served):
     assert view(f"{runs}/demo-a*")[0] == 0 and served.pop()[3] == "18 episodes"
     assert view(f"{runs}/demo-a/episodes")[0] == 0 and served.pop()[3] == "18 episodes"
     assert view(runs / "nothing")[0] == 2 and view(f"{runs}/x*")[0] == 2
+
+
+def test_loading_the_page_again_shows_runs_and_episodes_that_have_come(runs, served):
+    assert view(runs, "--no-browser")[0] == 0
+    stores, *_, front = served.pop()
+    assert "begun" in front() and "run1/" not in front()
+    run_folder(runs / "begun")
+    run_folder(write_run(runs / "later", stages={"grpo": 0.5}))
+    shown = front()
+    assert '<a href="run1/">begun</a>' in shown and '<a href="run2/">later</a>' in shown and len(stores) == 3
+
+
+def test_links_of_an_export_lead_to_runs_of_any_name(runs, tmp_path):
+    (runs / "demo-a").rename(runs / "lr:1#2 50%")
+    code, output = view(runs, "--html", tmp_path / "out")
+    assert code == 0, output
+    (link,) = re.findall(r'<th scope="row">.*?<a href="([^"]*)"', (tmp_path / "out" / "index.html").read_text())
+    address = urlsplit(urljoin((tmp_path / "out" / "index.html").as_uri(), link))
+    assert not address.fragment and Path(unquote(address.path)).is_file()
 
 
 def test_places_that_are_no_runs_are_one_error(tmp_path):

@@ -24,7 +24,7 @@ from agentgym_rl.envs.picture import shade
 from agentgym_rl.envs.textcraft.icons import FORMS, icon
 from agentgym_rl.eval.html import style
 from agentgym_rl.eval.html.palette import COLOURS
-from agentgym_rl.eval.viewer import notes
+from agentgym_rl.eval.viewer import notes, server
 from agentgym_rl.eval.viewer.assets import CHUNK, page, script
 from agentgym_rl.eval.viewer.detail import detail, draw, encode
 from agentgym_rl.eval.viewer.export import export
@@ -226,8 +226,8 @@ def viewer(tmp_path):
     viewer.server_close()
 
 
-def get(viewer, path, **headers):
-    connection = http.client.HTTPConnection(*viewer.server_address, timeout=20)
+def get(viewer, path, timeout=20, **headers):
+    connection = http.client.HTTPConnection(*viewer.server_address, timeout=timeout)
     connection.request("GET", path, headers=headers)
     answer = connection.getresponse()
     return answer, answer.read().decode()
@@ -260,6 +260,25 @@ def test_the_list_of_a_run_that_is_gone_says_so(viewer, tmp_path):
     (tmp_path / "demo").rename(tmp_path / "moved")
     answer, text = get(viewer, "/api/index")
     assert answer.status == 500 and text.startswith(f"{tmp_path / 'demo'} does not exist")
+
+
+def test_a_file_that_is_damaged_or_moved_is_not_an_episode_that_is_missing(viewer, tmp_path):
+    file = tmp_path / "demo" / "episodes" / "step000010.parquet"
+    file.write_bytes(file.read_bytes()[:2000])
+    answer, text = get(viewer, "/api/episode?file=step000010&row=1")
+    assert answer.status == 500 and text.startswith(f"{file}: not a parquet file that can be read")
+
+
+def test_the_list_is_shown_while_an_environment_gets_ready(viewer, monkeypatch):
+    asked, ready = threading.Event(), threading.Event()
+    monkeypatch.setattr(server, "goals", lambda tasks, place: (asked.set(), ready.wait(20), {})[-1])
+    goals_asked = threading.Thread(target=get, args=(viewer, "/api/goals?task=webshop_1"))
+    goals_asked.start()
+    try:
+        assert asked.wait(20) and get(viewer, "/api/index", timeout=5)[0].status == 200
+    finally:
+        ready.set()
+        goals_asked.join()
 
 
 def test_the_list_says_why_a_run_learns_nothing(viewer, tmp_path):
@@ -334,9 +353,10 @@ def test_notes_that_are_refused(viewer, tmp_path, status, body, query, headers):
 
 def test_notes_that_cannot_be_read(tmp_path):
     folder = run_folder(tmp_path / "demo")
-    (tmp_path / "demo.notes.json").write_text("[]")
-    refused = run(folder, "--no-browser")
-    assert refused.exit_code == 2 and "demo.notes.json: expected an object" in refused.stderr.replace("\n", "")
+    for kept, says in (("[]", "expected an object"), ('{"step000000/1": {"note": "odd"}}', "a note is")):
+        (tmp_path / "demo.notes.json").write_text(kept)
+        refused = run(folder, "--no-browser")
+        assert refused.exit_code == 2 and f"demo.notes.json: {says}" in refused.stderr.replace("\n", "")
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ import json
 import os
 from contextlib import ExitStack
 from io import StringIO
+from pathlib import Path
 
 import pytest
 from made_runs import write_run
@@ -42,7 +43,9 @@ def drawn(standing, process="not running", now=None):
     return console.export_text()
 
 
-def test_where_a_run_stands(run):
+def test_where_a_run_stands(run, monkeypatch):
+    monkeypatch.chdir(run)
+    assert watching.read(Path()).name == "mine"
     standing = watching.read(run)
     assert (standing.stage, standing.left_s, standing.finished) == ("grpo", 20.0, False)
     assert standing.curves() == {("toy", "new"): [0.1, 1.0], ("toy", "training"): [0.0, 0.5]}

@@ -12,7 +12,7 @@ from agentgym_rl.rollout.settings import RolloutSettings
 
 HOSTILE = (
     '<script>window.hacked = 1</script></script><img src=x onerror="window.hacked=1"> \' " & javascript:alert(1) '
-    "\u202egnp.exe\u202c \x1b[31mred\x1b[0m nul\x00 \u2028 {{x}} \ud800 http://example.com/"
+    "\u202egnp.exe\u202c \x1b[31mred\x1b[0m nul\x00 \u2028 {{x}} \ud800 http://example.com/ \U000e0041\u3164"
 )
 
 

@@ -100,7 +100,8 @@ function room(data, names, title) {
 
 // Names of places: word below word, at a slant, or only some of many.
 function placeNames(names, x, base, slant, right) {
-  const every = Math.ceil((names.length * LETTER * 5) / (right - MARGIN.left));
+  const longest = names.flatMap((name) => name.split(" ")).reduce((most, word) => Math.max(most, word.length), 4);
+  const every = Math.ceil((names.length * LETTER * (SMALL * longest + 1)) / (right - MARGIN.left));
   return names.map((name, place) => {
     if (slant) {
       const [left, top] = [x(place) + 4, base + 16];
@@ -235,4 +236,4 @@ function walk(drawn) {
     pointAt(nearest(all[to], box.left + box.width / 2, box.top));
   });
 }
-addEventListener("scroll", () => shown && pointAt(shown), { passive: true });
+addEventListener("scroll", () => shown && pointAt(shown), { passive: true, capture: true });

@@ -1,7 +1,8 @@
 // Elements. Whatever an episode says becomes a text node or an attribute's value, never markup.
 
 const SVG = "http://www.w3.org/2000/svg";
-const HIDDEN = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]/;
+// Without tab, line feed, and the selectors that say whether the character before is drawn in colour.
+const HIDDEN = /(?![\t\n\ufe0e\ufe0f])[\p{Cc}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}\ufff9-\ufffb]/u;
 
 function by(id) {
   return document.getElementById(id);
@@ -31,14 +32,14 @@ function visible(text) {
   const whole = document.createDocumentFragment();
   let rest = text;
   for (let at = rest.search(HIDDEN); at >= 0; at = rest.search(HIDDEN)) {
-    const code = rest.charCodeAt(at);
+    const code = rest.codePointAt(at);
     const name = "U+" + code.toString(16).toUpperCase().padStart(4, "0");
     const mark = document.createElement("span");
     mark.className = "control";
     mark.title = name;
     mark.textContent = code < 32 ? String.fromCharCode(0x2400 + code) : name;
     whole.append(rest.slice(0, at), mark);
-    rest = rest.slice(at + 1);
+    rest = rest.slice(at + (code > 0xffff ? 2 : 1));
   }
   whole.append(rest);
   return whole;

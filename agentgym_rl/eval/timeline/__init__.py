@@ -21,5 +21,5 @@ def write(page_file: Path, name: str, episodes: Sequence[Episode]) -> Path:
     """
     drawn = lanes(episodes)
     write_text(page_file.with_suffix(".json"), json.dumps(trace(drawn), separators=(",", ":")))
-    write_text(page_file, page(drawn, name))
+    write_text(page_file, page(drawn, name, len(episodes) - len(drawn)))
     return page_file

@@ -16,11 +16,12 @@ LABEL = 160
 """Most characters of what a span says."""
 
 
-def page(lanes: Sequence[Lane], name: str) -> str:
+def page(lanes: Sequence[Lane], name: str, left_out: int = 0) -> str:
     """The page's HTML.
 
     Args:
         name: of the episodes' file, shown as the title.
+        left_out: episodes without times.
     """
     total = max(lane.end for lane in lanes)
     rate, busy = (len(lanes) / total, sum(lane.seconds for lane in lanes) / total) if total else (0.0, 0.0)
@@ -37,7 +38,8 @@ def page(lanes: Sequence[Lane], name: str) -> str:
         data,
         title=f"Timeline of {name}",
         facts=f"{len(lanes)} episodes in {total:.2f} s, {rate:.2f} a second; {busy:.1f} at a time on average, "
-        f"the slowest took {slowest[0].seconds:.2f} s",
+        f"the slowest took {slowest[0].seconds:.2f} s"
+        + (f"; left out: {left_out} without a start time" if left_out else ""),
         shares=shares(lanes),
         percentiles=_percentiles(lanes),
         tail=_tail(lanes, total),

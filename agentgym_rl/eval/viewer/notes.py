@@ -48,7 +48,11 @@ def file_of(place: Path) -> Path:
 def read(place: Path) -> dict[str, Any]:
     """All notes by ``<file>/<row>``; empty where there are none. Raises ValueError: the file holds something else."""
     file = file_of(place)
-    return json_object(file) if file.is_file() else {}
+    kept = json_object(file) if file.is_file() else {}
+    try:
+        return {episode: asdict(Note.read(note)) for episode, note in kept.items()}
+    except ValueError as error:
+        raise ValueError(f"{file}: {error}") from error
 
 
 def put(place: Path, file: str, row: int, note: Note) -> None:

@@ -65,6 +65,7 @@ class Viewer(ThreadingHTTPServer):
         self.front = front
         self.lock = Lock()
         self.searching = Lock()
+        self.asking = Lock()
         for store in self.stores.values():
             notes.read(store.place)
         super().__init__((HOST, port), Handler)
@@ -90,7 +91,7 @@ class Handler(BaseHTTPRequestHandler):
             return self._send(HTTPStatus.FORBIDDEN, "text/plain", "this server is for this machine only")
         address = urlsplit(self.path)
         if address.path == "/" and self.server.front is not None:
-            return self._send(HTTPStatus.OK, "text/html", self.server.front(), policy=None)
+            return self._front(self.server.front)
         store, rest = self._store(address.path)
         if store is None:
             return self._missing()
@@ -150,6 +151,13 @@ class Handler(BaseHTTPRequestHandler):
             return self.server.stores[first], rest
         return self.server.stores.get(""), path[1:]
 
+    def _front(self, front: Callable[[], str]) -> None:
+        try:
+            text = front()
+        except (OSError, ValueError) as error:  # runs were moved, or another version writes them
+            return self._send(HTTPStatus.INTERNAL_SERVER_ERROR, "text/plain", str(error))
+        self._send(HTTPStatus.OK, "text/html", text, policy=None)
+
     def _index(self, store: EpisodeStore) -> None:
         try:
             with self.server.lock:
@@ -160,8 +168,9 @@ class Handler(BaseHTTPRequestHandler):
         self._send(HTTPStatus.OK, "application/json", encode(index))
 
     def _goals(self, store: EpisodeStore, tasks: list[str]) -> None:
+        """An environment may take a minute to get ready; other requests are answered meanwhile."""
         try:
-            with self.server.lock:
+            with self.server.asking:
                 answer = goals(tasks, store.place)
         except ValueError as error:
             return self._send(HTTPStatus.INTERNAL_SERVER_ERROR, "text/plain", str(error))
@@ -182,9 +191,15 @@ class Handler(BaseHTTPRequestHandler):
 
     def _episode(self, store: EpisodeStore, query: dict[str, list[str]]) -> None:
         try:
-            episode = store.episode(*_place(query))
-        except (KeyError, ValueError, IndexError):
+            file, row = _place(query)
+        except (KeyError, ValueError):
             return self._missing("there is no such episode")
+        try:
+            episode = store.episode(file, row)
+        except (KeyError, IndexError):
+            return self._missing("there is no such episode")
+        except ValueError as error:  # its file was damaged or moved
+            return self._send(HTTPStatus.INTERNAL_SERVER_ERROR, "text/plain", str(error))
         self._send(HTTPStatus.OK, "application/json", encode(detail(episode)))
 
     def _missing(self, what: str = "there is nothing here") -> None:

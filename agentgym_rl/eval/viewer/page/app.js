@@ -8,6 +8,15 @@ function opened() {
   return route.kind === "episode" ? route.at : -1;
 }
 
+function atStart() {
+  return route.kind === "overview" || route.kind === "list";
+}
+
+// The address without the filters, which may change while what it names is loaded.
+function pathShown() {
+  return location.hash.split("?")[0];
+}
+
 function episodePath(at) {
   return `/episode/${encodeURIComponent(named("file", at))}/${store.columns.row[at]}`;
 }
@@ -70,21 +79,22 @@ async function show() {
   linkPlaces();
   if (route.kind === "episode") {
     if (route.at < 0) return fail("There is no such episode here.");
-    const place = rowOf(route.at);
-    if (place >= 0) cursor = place;
+    const row = rowOf(route.at);
+    if (row >= 0) cursor = row;
   }
+  pointAt(null);
   reveal();
   paint();
-  const here = location.hash;
+  const here = pathShown();
   try {
-    if (route.kind === "overview" || route.kind === "list") showOverview();
+    if (atStart()) showOverview();
     else if (route.kind === "task") await showTask(route.task);
     else {
       const data = await source.episode(route.at);
-      if (location.hash.split("?")[0] === here.split("?")[0]) showEpisode(route.at, data);
+      if (pathShown() === here) showEpisode(route.at, data);
     }
   } catch (error) {
-    fail(`This cannot be shown: ${error.message}`);
+    if (pathShown() === here) fail(`This cannot be shown: ${error.message}`);
   }
 }
 
@@ -146,10 +156,12 @@ async function refresh() {
   await loadIndex();
   chosen = { task: null, places: [] };
   buildFilters();
+  by("training").hidden = !store.trained;
   by("total").textContent = `${number(store.count)} episodes`;
-  asked = null;
-  searchThenSelect();
+  asked = "";
+  said = null; // the episodes have other places now
   select();
+  searchThenSelect();
   await show();
 }
 

@@ -79,6 +79,7 @@ async function loadIndex() {
   store.first = new Map();
   store.columns.file.forEach((file, at) => { if (!store.first.has(file)) store.first.set(file, at); });
   store.stages = stagesOf(store.values.file);
+  goalsFailed = false;
 }
 
 // What the evaluations in files are of: "bc", "agentevol round1"; with the step where a stage is evaluated repeatedly.
@@ -91,18 +92,23 @@ function stagesOf(files) {
 
 // Goals of tasks, once they are known: the page asks for those of the rows in sight.
 const goals = new Map();
+let goalsFailed = false; // they could not be read, and are asked for again with the next index
 
 async function learnGoals(tasks) {
-  const asked = tasks.filter((task) => !goals.has(task));
+  const asked = goalsFailed ? [] : tasks.filter((task) => !goals.has(task));
   if (!asked.length) return false;
   for (const task of asked) goals.set(task, null);
-  const learned = await source.goals(asked).catch((error) => { for (const task of asked) goals.delete(task); throw error; });
+  const learned = await source.goals(asked).catch((error) => {
+    goalsFailed = true;
+    for (const task of asked) goals.delete(task);
+    throw error;
+  });
   for (const [task, goal] of Object.entries(learned)) goals.set(task, goal);
   return true;
 }
 
 function failGoals(error) {
-  fail(`Goals cannot be read: ${error.message}`);
+  by("count").textContent = `Goals cannot be read: ${error.message}`; // the episodes can
 }
 
 function placeOf(at) {

@@ -88,7 +88,11 @@ function prompt(data) {
 
 function drawn(data, place) {
   const enlarge = (event) => event.currentTarget.classList.toggle("full");
-  const enter = (event) => { if (event.key === "Enter") enlarge(event); };
+  const enter = (event) => {
+    if (event.key !== "Enter" && event.key !== " ") return;
+    event.preventDefault();
+    enlarge(event);
+  };
   return place === null ? null : el("figure", { title: "Press to enlarge", tabindex: 0, role: "button", on: { click: enlarge, keydown: enter } },
     picture(data.pictures[place], 340));
 }
@@ -155,7 +159,7 @@ function mark(place) {
 
 function step(by_) {
   const all = document.querySelectorAll(".turn").length;
-  if (!all || route.kind !== "episode") return;
+  if (!all || route.kind !== "episode") return false;
   mark(Math.max(0, Math.min(all - 1, turn + by_)));
   const node = by("turn-" + turn);
   const main = by("main");

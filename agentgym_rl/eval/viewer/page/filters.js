@@ -73,15 +73,16 @@ function change(key, value) {
   wanted[key] = value;
   if (key === "env") wanted.line = "";
   showFilters();
-  select();
+  reselect();
   remember();
   searchThenSelect();
+  if (key === "said") markHits();
 }
 
 // What the page does not know yet: where a text is said, and the goals of all tasks, which the text filter looks at, too.
 function searchThenSelect() {
-  search().then((news) => { if (news) select(); }, (error) => { select(); fail(`This cannot be searched for: ${error.message}`); });
-  if (wanted.task.trim()) learnAllGoals().then((news) => { if (news) select(); }, failGoals);
+  search().then((news) => { if (news) reselect(); }, (error) => { reselect(); fail(`This cannot be searched for: ${error.message}`); });
+  if (wanted.task.trim()) learnAllGoals().then((news) => { if (news) reselect(); }, failGoals);
 }
 
 async function learnAllGoals() {
@@ -105,16 +106,17 @@ function narrow(filters) {
   Object.assign(wanted, same ? none : set);
   if (innerWidth <= NARROW && !same) location.hash = "#/list" + query();
   showFilters();
-  select();
+  reselect();
   remember();
 }
 
 function clearFilters() {
   for (const key of NARROWING) wanted[key] = "";
   showFilters();
-  select();
+  reselect();
   remember();
   searchThenSelect();
+  markHits();
 }
 
 function showFilters() {
@@ -176,6 +178,12 @@ function select() {
   by("count").replaceChildren(visible(
     (matching === store.count ? `${number(store.count)} episodes` : `${number(matching)} of ${number(store.count)} episodes`) + rows));
   showList();
+}
+
+// The same where another address is not shown next, which draws the first page anyway.
+function reselect() {
+  select();
+  if (atStart()) showOverview();
 }
 
 // A row for all samples of a task by the same weights, where the first of them stands; or one for each episode.

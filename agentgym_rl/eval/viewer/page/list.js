@@ -10,7 +10,6 @@ function showList() {
   cursor = open >= 0 ? open : Math.max(0, Math.min(cursor, view.length - 1));
   reveal();
   paint();
-  if (route.kind === "overview" || route.kind === "list") showOverview();
 }
 
 // The row of the list that an episode is in, or -1.

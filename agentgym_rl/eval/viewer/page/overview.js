@@ -15,6 +15,7 @@ function envColour(env) {
 }
 
 function showOverview() {
+  pointAt(null);
   document.title = store.run;
   const training = scope.filter((at) => named("panel", at) === null);
   const evaluated = scope.filter((at) => named("panel", at) !== null);

@@ -39,13 +39,16 @@ function pattern() {
   return found && new RegExp("(?<![\\p{L}\\p{N}])" + found.join("[^\\p{L}\\p{N}]+"), "iu");
 }
 
-// Mark the turns of an open episode that contain the text, and go to the first.
-function showHits() {
+// Mark the turns of an open episode that contain the text.
+function markHits() {
   const text = pattern();
-  if (!text) return;
-  const of = (node) => [...node.querySelectorAll(".response, .observation pre")].some((one) => text.test(one.textContent));
-  const all = [...document.querySelectorAll(".episode .turn, .episode .prompt")].filter(of);
-  for (const node of all) node.classList.add("hit");
-  const turns = all.filter((node) => node.id);
-  if (turns.length) step(Number(turns[0].id.slice(5)) - turn);
+  const of = (node) => [...node.querySelectorAll(".response, .observation pre")].some((one) => text?.test(one.textContent));
+  for (const node of document.querySelectorAll(".episode :is(.turn, .prompt)")) node.classList.toggle("hit", of(node));
+}
+
+// Mark them, and go to the first.
+function showHits() {
+  markHits();
+  const first = document.querySelector(".turn.hit");
+  if (first) step(Number(first.id.slice(5)) - turn);
 }

@@ -1,6 +1,7 @@
 // The same task at several steps, side by side.
 
 const BESIDE = 6;
+const SQUARES = 2000; // most of a task
 let chosen = { task: null, places: [] };
 
 // Every episode of an episode's task, by step.
@@ -19,17 +20,17 @@ function spread(all, n) {
 
 async function showTask(task) {
   const code = store.values.item_id.indexOf(task);
-  const all = code < 0 ? [] : sameTask(store.columns.item_id.indexOf(code));
+  const all = code < 0 ? [] : sameTask(store.columns.item_id.indexOf(code)), squares = spread(all, SQUARES);
   if (!all.length) return fail(`There is no episode of ${task}.`);
-  if (chosen.task !== task) chosen = { task, places: spread(all, BESIDE) };
-  const here = location.hash;
+  if (chosen.task !== task) chosen = { task, places: spread(squares, BESIDE) };
+  const here = pathShown(), whose = squares.length < all.length ? `Squares of ${number(squares.length)} of the episodes` : "One square per episode";
   const details = await Promise.all(chosen.places.map((at) => source.episode(at)));
-  if (location.hash !== here) return;
+  if (pathShown() !== here) return;
   document.title = `${task} · ${store.run}`;
   by("main").replaceChildren(el("article", { class: "task", "aria-label": `${task} across steps` },
     el("div", { class: "title" }, el("h2", null, task), el("span", { class: "muted" }, `${number(all.length)} episodes, ${number(chosen.places.length)} shown`)),
-    el("p", { class: "muted" }, "One square per episode, in order of the step of the weights. Press a square to show or hide its episode. An action that differs from the one on its left is marked."),
-    el("div", { class: "squares", role: "group", "aria-label": "Episodes of this task" }, all.slice(0, 2000).map((at) => square(at, task))),
+    el("p", { class: "muted" }, `${whose}, in order of the step of the weights. Press a square to show or hide its episode. An action that differs from the one on its left is marked.`),
+    el("div", { class: "squares", role: "group", "aria-label": "Episodes of this task" }, squares.map((at) => square(at, task))),
     el("div", { class: "scroll" }, sideBySide(chosen.places, details))));
 }
 
