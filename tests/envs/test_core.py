@@ -1,14 +1,12 @@
 """What the base class does for every environment."""
 
 import asyncio
-import os
 import threading
-import warnings
 from dataclasses import replace
-from multiprocessing import get_context
 
 import pytest
 import toy
+from forks import in_a_fork, needs_fork
 
 from agentgym_rl.envs import item_ids
 from agentgym_rl.envs.core import (
@@ -155,17 +153,10 @@ def in_a_thread():
     assert asyncio.run(in_thread(int, "3")) == 3
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="Windows has no fork")
+@needs_fork
 def test_a_forked_process_has_threads_of_its_own():
     in_a_thread()
-    child = get_context("fork").Process(target=in_a_thread)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # of a fork beside threads
-        child.start()
-    child.join(30)
-    child.kill()
-    child.join()
-    assert child.exitcode == 0
+    assert in_a_fork(in_a_thread) == 0
 
 
 @pytest.mark.parametrize(

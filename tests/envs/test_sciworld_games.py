@@ -5,13 +5,11 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-import os
 import threading
-import warnings
-from multiprocessing import get_context
 from pathlib import Path
 
 import pytest
+from forks import in_a_fork, needs_fork
 from hypothesis import given
 from hypothesis import strategies as st
 from sessions import splits_of
@@ -280,7 +278,7 @@ def test_a_dead_engine_is_replaced(scripted: Pool) -> None:
     assert fresh is not member and fresh.leases == 1
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="Windows has no fork")
+@needs_fork
 def test_a_forked_process_leaves_the_engines_to_its_parent(scripted: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sciworld, "POOL", pool.POOL)
     world = SciWorld()
@@ -291,14 +289,7 @@ def test_a_forked_process_leaves_the_engines_to_its_parent(scripted: Pool, monke
         start(world)
         assert world._simulation is not None and world._simulation.engine is not parents
 
-    child = get_context("fork").Process(target=restart)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # of a fork beside threads
-        child.start()
-    child.join(30)
-    child.kill()
-    child.join()
-    assert child.exitcode == 0 and not parents.dead
+    assert in_a_fork(restart) == 0 and not parents.dead
     asyncio.run(world.close())
     monkeypatch.setattr(pool.POOL, "members", [])
 
