@@ -40,6 +40,20 @@ import toy  # noqa: E402
 from wandb_server import wandb_server  # noqa: E402, F401
 
 from agentgym_rl.envs import registry  # noqa: E402
+from agentgym_rl.envs.pool import Pool  # noqa: E402
+
+
+@pytest.fixture
+def searches(monkeypatch: pytest.MonkeyPatch) -> list[Pool]:
+    """The pools in which a place was searched for, once a search."""
+    made, lease = [], Pool.lease
+
+    async def counted(pool: Pool, *arguments: Any) -> Any:
+        made.append(pool)
+        return await lease(pool, *arguments)
+
+    monkeypatch.setattr(Pool, "lease", counted)
+    return made
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ import os
 from collections.abc import Awaitable
 from functools import partial
 from hashlib import sha256
+from itertools import chain
 from pathlib import Path
 from types import CodeType, FunctionType, MethodType
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -80,7 +81,7 @@ def _text_of(respond: Any) -> Any:
     """The source of a function or of an object's class, with the texts and numbers that a function takes from around
     it, from its defaults or from a ``partial``, such as a prompt; None of what is not written in Python."""
     if isinstance(respond, partial):
-        return _text_of(respond.func), _plain([*respond.args, *respond.keywords.values()])
+        return _text_of(respond.func), _plain([*respond.args, *chain(*sorted(respond.keywords.items()))])
     is_function = isinstance(respond, (FunctionType, MethodType))
     called = respond if is_function else type(respond).__call__
     if not isinstance(called, (FunctionType, MethodType)):

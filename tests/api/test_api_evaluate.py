@@ -189,6 +189,7 @@ def test_functions_are_told_apart_by_what_they_were_given():
         assert function(given("1")).weights == function(given("1")).weights
         assert len({function(given(word)).weights for word in ("1", "2", 1, 0.5)}) == 4
     assert function(partial(count_up)).weights != function(partial(say)).weights
+    assert function(partial(say, a=1, b=2)).weights != function(partial(say, b=1, a=2)).weights
 
 
 def test_functions_are_told_apart_without_their_source():

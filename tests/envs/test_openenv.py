@@ -34,7 +34,6 @@ from agentgym_rl.envs.formats import opening, reader, write
 from agentgym_rl.envs.hosts import HostSettings, open_host
 from agentgym_rl.envs.hosts.openenv import _OFFERS, OpenEnvSession
 from agentgym_rl.envs.numbering import Panel
-from agentgym_rl.envs.pool import Pool
 from agentgym_rl.envs.protocol.openenv import wire
 from agentgym_rl.envs.protocol.openenv.client import Offer, Socket, ask
 from agentgym_rl.envs.protocol.openenv.games import Served
@@ -890,13 +889,7 @@ def test_a_server_that_closes_between_two_steps_is_found_out_by_each_later_one(p
         assert asyncio.run(play(address)) == set()
 
 
-def test_a_full_server_is_waited_for_as_long_as_patience(toys, monkeypatch):
-    searches, lease = [], Pool.lease
-
-    async def counted(*arguments):
-        searches.append(arguments)
-        return await lease(*arguments)
-
+def test_a_full_server_is_waited_for_as_long_as_patience(toys, searches):
     async def play(address):
         place, task = host(address, patience=5.0), Task("counter", 1)
         first, second = place.open("counter", {}), place.open("counter", {})
@@ -911,7 +904,7 @@ def test_a_full_server_is_waited_for_as_long_as_patience(toys, monkeypatch):
         await second.close()
         hurried = host(address, patience=0.05)
         await first.reset(task)
-        monkeypatch.setattr(Pool, "lease", counted)
+        searches.clear()
         with pytest.raises(EnvUnavailable, match=r"nothing answered within 0\.05 s .*1 sessions are open"):
             await hurried.open("counter", {}).reset(task)
         assert len(searches) == 1
