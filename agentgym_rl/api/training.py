@@ -6,8 +6,10 @@ import shlex
 import signal
 import subprocess
 import sys
+import threading
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import PurePath
 from typing import Any
 
@@ -16,6 +18,9 @@ from agentgym_rl.envs.extras import needs
 
 _PLAIN = re.compile(r"(?!(?:null|true|false|nan|inf)$)[A-Za-z_/][\w./:-]*", re.ASCII | re.IGNORECASE)
 """Text that Hydra reads as it is without quotes."""
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
+"""What ends a run: Ctrl-C, and what schedulers send."""
 
 OVERRIDES = "AGENTGYM_RL_OVERRIDES"
 """Environment variable with further overrides of every run, after those of the command."""
@@ -57,14 +62,14 @@ def run_command(words: Sequence[str], quiet: bool) -> None:
         KeyboardInterrupt: it was stopped.
     """
     status, last = _command(words, quiet)
-    if status in (130, -signal.SIGINT):  # the latter before it listens
+    if status == 130 or -status in SIGNALS:  # the latter before it listens
         raise KeyboardInterrupt(last[-1] if last else "")
     if status:
         raise RuntimeError("\n".join(["the run failed; its last lines:", *last]))
 
 
 def _command(words: Sequence[str], quiet: bool) -> tuple[int, list[str]]:
-    """Exit status and last lines of a command. Ctrl-C is passed on to it, and it is waited for."""
+    """Exit status and last lines of a command. It is waited for, whatever signal comes; see :func:`_passed_on`."""
     last: deque[str] = deque(maxlen=10)
     with subprocess.Popen(
         words,
@@ -75,15 +80,28 @@ def _command(words: Sequence[str], quiet: bool) -> tuple[int, list[str]]:
         start_new_session=True,
     ) as process:
         assert process.stdout is not None
-        while True:
-            try:
-                for line in process.stdout:
-                    last.append(line.rstrip("\n"))
-                    if not quiet:
-                        print(line, end="", flush=True)
-                return process.wait(), list(last)
-            except KeyboardInterrupt:
-                process.send_signal(signal.SIGINT)
+        with _passed_on(process):
+            for line in process.stdout:
+                last.append(line.rstrip("\n"))
+                if not quiet:
+                    print(line, end="", flush=True)
+            return process.wait(), list(last)
+
+
+@contextmanager
+def _passed_on(process: subprocess.Popen[str]) -> Iterator[None]:
+    """Inside, Ctrl-C and a scheduler's signals go to the process, which saves and ends.
+
+    Only the main thread of Python hears signals: in another one, they do as before.
+    """
+    here = threading.current_thread() is threading.main_thread()
+    handled = SIGNALS if here else ()
+    previous = {number: signal.signal(number, lambda number, _: process.send_signal(number)) for number in handled}
+    try:
+        yield
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)
 
 
 def _words(values: Mapping[str, Any], prefix: str = "") -> Iterator[str]:

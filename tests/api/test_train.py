@@ -73,8 +73,9 @@ def test_overrides_of_the_environment_may_name_the_folder(monkeypatch, tmp_path)
     assert ag.train(experiment="smoke") == Path("elsewhere")
 
 
-def test_ctrl_c_before_the_command_listens_is_no_failure():
-    code = "import os, signal, time; os.kill(os.getpid(), signal.SIGINT); time.sleep(9)"
+@pytest.mark.parametrize("number", training.SIGNALS)
+def test_a_stop_before_the_command_listens_is_no_failure(number):
+    code = f"import os, time; os.kill(os.getpid(), {int(number)}); time.sleep(9)"
     with pytest.raises(KeyboardInterrupt):
         training.run_command([sys.executable, "-c", code], quiet=True)
 
@@ -89,19 +90,33 @@ import signal, time
 def stop(*_):
     print("saved", flush=True)
     raise SystemExit(130)
-signal.signal(signal.SIGINT, stop)
+for number in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1):
+    signal.signal(number, stop)
 print("ready", flush=True)
 time.sleep(60)
 """
 
 
-def test_ctrl_c_is_passed_on_and_waited_for(monkeypatch):
+@pytest.mark.parametrize("number", training.SIGNALS)
+def test_what_stops_a_run_is_passed_on_and_waited_for(number, monkeypatch):
     def press(line, **_):
         if line == "ready\n":
-            threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
+            threading.Timer(0.2, os.kill, (os.getpid(), number)).start()
+
+    before = signal.getsignal(number)
 
     monkeypatch.setattr(training, "print", press, raising=False)
     assert training._command([sys.executable, "-c", WAITS], False) == (130, ["ready", "saved"])
+    assert signal.getsignal(number) == before
+
+
+def test_a_thread_waits_for_a_command_without_handlers():
+    statuses = []
+    code = "print('one')"
+    thread = threading.Thread(target=lambda: statuses.append(training._command([sys.executable, "-c", code], True)))
+    thread.start()
+    thread.join()
+    assert statuses == [(0, ["one"])]
 
 
 @pytest.mark.e2e
