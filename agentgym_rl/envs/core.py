@@ -21,7 +21,6 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from math import isfinite
 from typing import Any, ClassVar, Literal, TypeVar, final
 
 from agentgym_rl.envs import item_ids
@@ -36,6 +35,10 @@ Style = Literal["agentgym", "compact", "verl_agent"]
 environments that it has know (:attr:`TextEnv.styles`)."""
 
 T = TypeVar("T")
+
+SLACK = 1e-6
+"""By which rounding may take rewards, and their sum, out of [0, 1]."""
+RULE = 'rewards are in [0, 1], and so is their sum over an episode; a raw score goes into info["raw_reward"]'
 
 Message = dict[str, str]
 """One chat message: ``{"role": "system" | "user" | "assistant", "content": text}``."""
@@ -246,6 +249,8 @@ class TextEnv(ABC):
     _spec: EnvSpec
     _in_episode = False
     """Whether a step may follow. An environment that cannot go on after a failed step sets it to False."""
+    _earned = 0.0
+    """The sum of the episode's rewards before a step."""
     _pursued = ""
     """The goal that :meth:`pursue` gave; empty for the tasks' own."""
 
@@ -275,7 +280,7 @@ class TextEnv(ABC):
         self._index(task)
         self._in_episode = False
         first = self._opened(_checked(await self._reset(task), Observation, f"{type(self).__name__}._reset"))
-        self._in_episode = True
+        self._in_episode, self._earned = True, 0.0
         return _encodable(first)
 
     @final
@@ -287,7 +292,7 @@ class TextEnv(ABC):
         Raises:
             ProtocolError: no task was reset, or the episode is over.
             EnvUnavailable, EnvTimeout: the environment failed.
-            EnvFault: its reward is no finite number.
+            EnvFault: its reward, or their sum over the episode, is not in [0, 1].
         """
         return await self._guarded(self._step, action)
 
@@ -335,10 +340,9 @@ class TextEnv(ABC):
         if not self._in_episode:
             raise ProtocolError(f"{self.spec.name}: step before reset or after the end of the episode; reset first")
         result = _checked(await step(encodable(action)), Step, f"{type(self).__name__}._step")
-        if not _finite(result.reward):
-            raise EnvFault(
-                f"{type(self).__name__}._step gives the reward {str(result.reward)[:80]}; rewards are in [0, 1]"
-            )
+        self._earned += _reward(result.reward, f"{type(self).__name__}._step")
+        if self._earned > 1 + SLACK:
+            raise EnvFault(f"the rewards of {type(self).__name__}._step sum to {self._earned:g}; {RULE}")
         if result.done:
             self._in_episode = False
         observation = _encodable(result.observation)
@@ -458,12 +462,11 @@ class TextEnv(ABC):
         return ()
 
 
-def _finite(reward: float) -> bool:
-    """Whether it is a finite number that a float can hold."""
-    try:
-        return isfinite(reward)
-    except OverflowError:  # an integer
-        return False
+def _reward(reward: float, whose: str) -> float:
+    """Raises EnvFault: it is outside [0, 1], or no number."""
+    if not -SLACK <= reward <= 1 + SLACK:
+        raise EnvFault(f"{whose} gives the reward {str(reward)[:80]}; {RULE}")
+    return reward
 
 
 def _encodable(observation: Observation) -> Observation:

@@ -10,10 +10,9 @@ import toy
 
 from agentgym_rl.envs import checks
 from agentgym_rl.envs.check import CLOSES, check
-from agentgym_rl.envs.checks import CHECKS, HASH_SEEDS, Subject, reward_faults, spec_sane
-from agentgym_rl.envs.core import Observation, Step, Task, UnknownEnv
+from agentgym_rl.envs.checks import CHECKS, HASH_SEEDS, Subject, spec_sane
+from agentgym_rl.envs.core import UnknownEnv
 from agentgym_rl.envs.hosts import LocalHost
-from agentgym_rl.envs.probe import Walk
 
 pytestmark = pytest.mark.usefixtures("toys")
 
@@ -56,7 +55,7 @@ def test_another_process_with_other_transcripts():
         ("drifting", "session can be reused", "another first observation"),
         ("false_oracle", "oracle solves", "the oracle earns 0"),
         ("boastful", "achieved goals earn success", "under the goal 'count to 2', 1 commands earn [0.0]"),
-        ("generous", "oracle solves", "reward 2.0, outside [0, 1]"),
+        ("generous", "oracle solves", "the reward 2.0; rewards are in [0, 1]"),
         ("trickling", "rewards in [0, 1] at random", "sum to"),
         ("endless", "calls out of order raise", "ProtocolError"),
         ("fragile", "garbage is an observation", "raised KeyError"),
@@ -190,17 +189,6 @@ def test_progress_names_each_check_and_only_grows():
     shares = [share for _, share in seen]
     assert shares == sorted(shares)
     assert (shares[0], shares[-1]) == (0, 1)
-
-
-@pytest.mark.parametrize("reward", [float("nan"), float("inf"), -0.1, 1.5])
-def test_a_reward_outside_the_range_is_a_fault(reward):
-    trail = Walk(Task("counter", 0), Observation(""), ["x"], [Step(Observation(""), reward, True)])
-    assert len(reward_faults(trail)) == 1
-
-
-def test_tenths_that_sum_to_one_are_no_fault():
-    trail = Walk(Task("counter", 0), Observation(""), ["x"] * 10, [Step(Observation(""), 0.1, False)] * 10)
-    assert reward_faults(trail) == []
 
 
 @pytest.mark.slow

@@ -2,7 +2,6 @@
 
 import asyncio
 import threading
-from dataclasses import replace
 
 import pytest
 import toy
@@ -36,16 +35,36 @@ class Failing(toy.Counter):
         self.closed += 1
 
 
-@pytest.mark.parametrize("reward", [float("nan"), float("inf"), 10**400])
-def test_a_reward_is_a_finite_number(reward):
-    class Undefined(toy.Counter):
-        async def _step(self, action):
-            return replace(await super()._step(action), reward=reward)
+class Paid(toy.Counter):
+    """Gives a reward of one's choice, for ever."""
 
+    reward = 0.0
+
+    async def _step(self, action):
+        return Step(Observation(""), self.reward, terminated=False)
+
+
+@pytest.mark.parametrize("reward", [float("nan"), float("inf"), 10**400, -0.1, 1.5])
+def test_a_reward_is_between_0_and_1(reward):
     async def main():
-        env = Undefined()
+        env = Paid()
+        env.reward = reward
         await env.reset(TASK)
-        with pytest.raises(EnvFault, match=r"Undefined\._step gives the reward .*; rewards are in"):
+        with pytest.raises(EnvFault, match=r"Paid\._step gives the reward .*; rewards are in \[0, 1\]"):
+            await env.step("say 1")
+
+    asyncio.run(main())
+
+
+def test_the_rewards_of_an_episode_sum_to_1_at_most():
+    async def main():
+        env = Paid()
+        env.reward = 0.1
+        for _ in range(2):  # each episode has its own sum
+            await env.reset(TASK)
+            for _ in range(10):  # tenths sum to 1 but for rounding
+                await env.step("say 1")
+        with pytest.raises(EnvFault, match=r"the rewards of Paid\._step sum to 1\.1; .*raw_reward"):
             await env.step("say 1")
 
     asyncio.run(main())

@@ -281,6 +281,7 @@ def test_a_dead_engine_is_replaced(scripted: Pool) -> None:
 @needs_fork
 def test_a_forked_process_leaves_the_engines_to_its_parent(scripted: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sciworld, "POOL", pool.POOL)
+    monkeypatch.setattr(pool.POOL, "members", [])  # without the real engines of other tests
     world = SciWorld()
     play(world, Turn("Ok.", 0, False, 1))
     (parents,) = [member.engine for member in pool.POOL.members]
@@ -291,7 +292,6 @@ def test_a_forked_process_leaves_the_engines_to_its_parent(scripted: Pool, monke
 
     assert in_a_fork(restart) == 0 and not parents.dead
     asyncio.run(world.close())
-    monkeypatch.setattr(pool.POOL, "members", [])
 
 
 def test_a_game_is_not_given_back_while_a_call_moves_in_it(scripted: Pool) -> None:

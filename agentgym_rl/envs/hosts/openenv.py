@@ -127,7 +127,6 @@ class OpenEnvSession(EnvProxy):
         self._lease: tuple[Member, Socket] | None = None
         self._sound = True
         """Whether every request of the open socket was answered."""
-        self._earned = 0.0
 
     def _opened(self, first: Observation) -> Observation:
         return self.facts._opened(first)
@@ -141,7 +140,6 @@ class OpenEnvSession(EnvProxy):
             if self._lease is None:  # no server works
                 raise
             first = await self._start(data)
-        self._earned = 0.0
         return first
 
     async def _step(self, action: str) -> Step:
@@ -152,7 +150,6 @@ class OpenEnvSession(EnvProxy):
         except (Refused, Invalid) as error:
             reason = error.reason if isinstance(error, Invalid) else str(error)
             step = Step(Observation(f"Error: {reason}"), 0.0, terminated=False, info={"invalid": True})
-        self._earned += step.reward
         self._in_episode = True
         return step
 

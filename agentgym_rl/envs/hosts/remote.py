@@ -101,7 +101,6 @@ class RemoteEnv(EnvProxy):
         self._lease: Lease | None = None
         self._sound = True
         """Whether no request of the leased session has failed or was given up."""
-        self._earned = 0.0
 
     async def open(self, avoid: Member | None = None) -> Lease:
         """Open the session, unless it is open; the first reset would do it otherwise.
@@ -139,7 +138,6 @@ class RemoteEnv(EnvProxy):
             except Refused:
                 self.facts.difficulty(task)  # raises where the task is unknown here, too
                 raise
-        self._earned = 0.0
         return first
 
     async def _step(self, action: str) -> Step:
@@ -154,7 +152,6 @@ class RemoteEnv(EnvProxy):
         self._in_episode = False  # until the server has answered: a step is never repeated
         body = await self._request("POST", "/step", body=self._dialect.step_body(self._lease.session, text))
         step = self._dialect.read_step(body, self._earned)
-        self._earned += step.reward
         self._in_episode = True
         return step
 
