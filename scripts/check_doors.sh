@@ -13,10 +13,8 @@ PACKAGES="trl==1.16.0 verifiers==0.4.0 inspect-ai==0.3.285 uv"
 
 site() { "$1/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))'; }
 
-if [ ! -x "$DOORS/bin/python" ]; then
-    "$BASE/bin/python" -m venv "$DOORS"
-    printf '%s\n%s\n' "$PWD" "$(site "$BASE")" >"$(site "$DOORS")/base.pth"
-fi
+"$DOORS/bin/python" -m pip --version >/dev/null 2>&1 || "$BASE/bin/python" -m venv "$DOORS"
+printf '%s\n%s\n' "$PWD" "$(site "$BASE")" >"$(site "$DOORS")/base.pth"
 # shellcheck disable=SC2086  # several packages
 "$DOORS/bin/python" -m pip install -q --disable-pip-version-check $PACKAGES
 [ $# -gt 0 ] || set -- tests/compat tests/eval/test_inspect_log.py

@@ -50,7 +50,7 @@ if [ -z "${PYTHON:-}" ]; then
 fi
 fits "$PYTHON" || fail "$PYTHON is not Python 3.11 or 3.12, which verl needs; name one with PYTHON=..."
 
-if [ -x .venv/bin/python ]; then
+if .venv/bin/python -m pip --version >/dev/null 2>&1; then # an environment that was cut off lacks pip
     say 1 "environment: .venv is there ($(.venv/bin/python --version))"
 else
     say 1 "environment: .venv with $("$PYTHON" --version)"

@@ -25,7 +25,7 @@ elif [ "${driver%%.*}" -lt "$DRIVER" ]; then
     fail "the NVIDIA driver is $driver, and CUDA 13.0 needs $DRIVER or newer"
 fi
 
-[ -x "$VENV/bin/python" ] || "$PYTHON" -m venv "$VENV" || fail "$PYTHON cannot make a virtual environment"
+"$VENV/bin/python" -m pip --version >/dev/null 2>&1 || "$PYTHON" -m venv "$VENV" || fail "$PYTHON cannot make a virtual environment"
 pip() { "$VENV/bin/python" -m pip --no-input --disable-pip-version-check "$@"; }
 pip install --no-deps -r constraints/gpu.txt
 pip install --no-deps --no-build-isolation -e .

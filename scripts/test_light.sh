@@ -10,7 +10,7 @@ PYTHON=${PYTHON:-python3}
 VERSION=$("$PYTHON" -c 'import sys; print("%d.%d" % sys.version_info[:2])')
 LIGHT=.venv-light/$VERSION
 
-[ -x "$LIGHT/bin/python" ] || "$PYTHON" -m venv "$LIGHT"
+"$LIGHT/bin/python" -m pip --version >/dev/null 2>&1 || "$PYTHON" -m venv "$LIGHT"
 "$LIGHT/bin/python" -m pip install -q --disable-pip-version-check -e '.[suite,gymnasium,dev]'
 [ $# -gt 0 ] || set -- -n auto --dist loadfile
 PATH="$PWD/$LIGHT/bin:$PATH" exec "$LIGHT/bin/python" -m pytest -p no:cacheprovider "$@"

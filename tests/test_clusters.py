@@ -236,6 +236,30 @@ def test_the_gpu_set_up_refuses_another_python(word, tmp_path):
     assert not (tmp_path / "venv").exists()
 
 
+@pytest.mark.parametrize(
+    ("script", "venv"),
+    [
+        ("setup_cpu", ".venv"),
+        ("setup_gpu", ".venv-gpu"),
+        ("test_light", ".venv-light/3.12"),
+        ("check_doors", ".venv/doors"),
+    ],
+)
+def test_an_environment_that_was_cut_off_before_it_had_pip_is_made_again(script, venv, tmp_path):
+    """As where Debian's venv package is missing: the folder is there, with Python, and without pip."""
+    makes = 'case "$*" in *"-m venv"*) echo "$@" >>"$MADE"; exit 1 ;; *%d.%d*) echo 3.12 ;; *) echo 3 12 ;; esac'
+    for place, body in ((f"{venv}/bin", 'case "$*" in *"-m pip"*) exit 1 ;; esac'), ("base/bin", makes)):
+        (tmp_path / place).mkdir(parents=True)
+        (tmp_path / place / "python").write_text(f"#!/bin/sh\n{body}\n")
+        (tmp_path / place / "python").chmod(0o755)
+    for folder in ("scripts", "constraints"):
+        shutil.copytree(ROOT / folder, tmp_path / folder)
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    variables = {"MADE": str(tmp_path / "made"), "PYTHON": str(tmp_path / "base/bin/python"), "BASE": "base"}
+    done = subprocess.run([tmp_path / f"scripts/{script}.sh"], env=os.environ | variables, check=False)
+    assert done.returncode == 1 and (tmp_path / "made").read_text() == f"-m venv {venv}\n"
+
+
 @pytest.mark.parametrize("name", ["cpu", "gpu"])
 def test_images_are_pinned_built_in_stages_and_run_as_a_user(name):
     text = (ROOT / "docker" / f"{name}.Dockerfile").read_text()
