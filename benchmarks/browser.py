@@ -83,6 +83,8 @@ def main() -> None:
     parser.add_argument("--sessions", type=positive, default=32, help="contexts at the same time")
     parser.add_argument("--steps", type=positive, default=30, help="actions of each session")
     args = parser.parse_args()
+    if args.steps < 2:
+        parser.error("--steps: their spread needs two or more")
     asyncio.run(measure(args.env, args.sessions, args.steps))
 
 

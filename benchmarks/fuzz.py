@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from statistics import linear_regression
 
 import psutil
-from options import positive
+from options import some_or_none
 
 from agentgym_rl.envs import Task, TextEnv, available, env_class, make
 from agentgym_rl.envs.actions import Action, ActionFormat, InvalidAction
@@ -262,8 +262,8 @@ def _oracle(env: TextEnv, task: Task) -> list[str]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--replies", type=positive, default=1_000_000, help="for each parser")
-    parser.add_argument("--actions", type=positive, default=1_000_000, help="for each environment")
+    parser.add_argument("--replies", type=some_or_none, default=1_000_000, help="for each parser; 0: no parser")
+    parser.add_argument("--actions", type=some_or_none, default=1_000_000, help="for each environment; 0: none")
     parser.add_argument("--seconds", type=float, default=3600, help="most for one target")
     parser.add_argument("--limit", type=float, default=100, help="most CPU of a call, in milliseconds")
     parser.add_argument("--seed", type=int, default=0)
@@ -277,15 +277,17 @@ def main() -> None:
     targets = {
         name: lambda name=name, readers=readers: fuzz_parser(name, readers, args.replies, args.seconds, args.seed)
         for name, readers in parsers().items()
-        if wanted(name)
+        if args.replies and wanted(name)
     }
-    for name in available():
+    for name in available() if args.actions else ():
         count = min(args.actions, IN_A_BROWSER.get(name, args.actions))
         if wanted(name) and not issubclass(env_class(name), OpenEnv) and (name != "sciworld" or shutil.which("java")):
             targets[name] = lambda name=name, count=count: fuzz_env(name, count, args.seconds, args.seed)
     for part in args.only:
         if not any(part in name for name in targets):
             parser.error(f"--only {part}: no target of this machine has it in its name")
+    if not targets:
+        parser.error("--replies 0 --actions 0 leave no target")
     print(HEAD, flush=True)
     for target in targets.values():
         report = asyncio.run(target())

@@ -415,12 +415,14 @@ def main() -> None:
     device, shape = arguments.device, TINY if arguments.tiny else SHAPE
     if device == "cuda" and not torch.cuda.is_available():
         parser.error("no CUDA device is there; --device cpu --tiny shows that the script works")
+    size = arguments.micro_tokens or (200 if arguments.tiny else 8192)
+    longest, many = (100, 6) if arguments.tiny else (4096, 16)
+    if size < longest:
+        parser.error(f"--micro-tokens {size}: an episode has up to {longest}")
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
     name = torch.cuda.get_device_name() if device == "cuda" else "cpu"
     print(f"{name}, torch {torch.__version__}")
     good = compare(device)
-    size = arguments.micro_tokens or (200 if arguments.tiny else 8192)
-    longest, many = (100, 6) if arguments.tiny else (4096, 16)
     batches = micro_batches(shape["vocab_size"], size, longest, arguments.episodes or many, device)
     total = sum(rows.tokens for rows in batches)
     many = sum(len(rows.ids) for rows in batches)

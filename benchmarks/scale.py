@@ -39,6 +39,8 @@ from options import positive
 
 STEP_S, SHARE, BEFORE_S = 300.0, 0.05, 2.0
 """The step that the share is of, in seconds, and the bars."""
+GROUP, NODE = 16, 8
+"""Episodes of a group, and GPUs of a node."""
 QUEUE = ("TransferQueueController", "SimpleStorageUnit")
 Phases = dict[str, dict[str, tuple[float, float]]]
 """Of each phase of a step, by part: seconds of work and seconds on the clock."""
@@ -224,9 +226,13 @@ def main() -> None:
     parser.add_argument("--units", type=positive, help="storage units of the queue, 0.4 GB each; likewise")
     parser.add_argument("--over", type=float, default=7.5, help="seconds within which 1,024 episodes end")
     parser.add_argument("--tokens", type=positive, default=150, help="of a turn, two thirds of them a response")
-    show(
-        measure(**{"sizes" if name == "episodes" else name: value for name, value in vars(parser.parse_args()).items()})
-    )
+    args = vars(parser.parse_args())
+    sizes, gpus = args.pop("episodes"), args["gpus"]
+    if uneven := [size for size in sizes if size % GROUP]:
+        parser.error(f"--episodes {uneven[0]}: groups have {GROUP}")
+    if gpus > NODE and gpus % NODE:
+        parser.error(f"--gpus {gpus}: a node has {NODE}")
+    show(measure(sizes, **args))
 
 
 def show(by_size: dict[int, dict[str, Any]]) -> None:

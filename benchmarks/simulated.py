@@ -21,6 +21,7 @@ import ray
 import torch
 import transfer_queue as tq
 from omegaconf import DictConfig, OmegaConf
+from scale import GROUP, NODE
 from tensordict import TensorDict
 from transfer_queue import KVBatchMeta
 
@@ -41,8 +42,6 @@ from agentgym_rl.rollout.agent_loop import AgentGymLoop
 from agentgym_rl.rollout.folding import Segment
 from agentgym_rl.rollout.recorder import EpisodeRecorder
 
-SAMPLES = 16
-"""Episodes of a task."""
 TURNS, TOKENS, PROMPT = 20, 150, 400
 """Turns of an episode, tokens of each unless told otherwise, and tokens before the first response."""
 TEMPLATES = 32
@@ -186,12 +185,12 @@ class SimulatedTrainer(SyncTrainer):
 
 def settings(episodes: int, gpus: int, overrides: Sequence[str] = ()) -> list[str]:
     """A GRPO run on nodes of eight GPUs, four updates a step."""
-    workers = min(gpus, 8)
+    workers = min(gpus, NODE)
     return [
         "name=scale", "env=textcraft", "algorithm=grpo", "engine=gpu", "model=qwen2.5-3b", "mixture=dynamic",
         "curriculum=growing", f"engine.nodes={gpus // workers}", f"engine.workers={workers}",
-        f"algorithm.tasks_per_step={episodes // SAMPLES}", f"algorithm.samples_per_task={SAMPLES}",
-        f"algorithm.mini_batch_tasks={max(1, episodes // SAMPLES // 4)}", "algorithm.steps=1000",
+        f"algorithm.tasks_per_step={episodes // GROUP}", f"algorithm.samples_per_task={GROUP}",
+        f"algorithm.mini_batch_tasks={max(1, episodes // GROUP // 4)}", "algorithm.steps=1000",
         "model.prompt_tokens=512", "model.response_tokens=4096", "cloning.epochs=0", "logger.wandb=disabled",
         *overrides,
     ]  # fmt: skip
