@@ -119,6 +119,8 @@ def test_what_is_submitted_are_the_commands_of_this_package():
     assert f"engine.nodes={worker['replicas']}" in entry
     (container,) = worker["template"]["spec"]["containers"]
     assert f"engine.workers={container['resources']['limits']['nvidia.com/gpu']}" in entry
+    (head,) = cluster["headGroupSpec"]["template"]["spec"]["containers"]
+    assert head["env"] == container["env"], "the run starts there, and reads the same cache of models"
 
 
 @pytest.fixture
