@@ -137,14 +137,13 @@ class OtherClone(Exception):
     """A run began with other weights than those that it is compared with."""
 
 
-def check_clone(study: Study, row: dict[str, Any], folder: Path) -> None:
-    """Before a row is recorded: arms of a seed that clone alike begin with the same weights.
+def check_clone(study: Study, row: dict[str, Any], rows: Sequence[dict[str, Any]], folder: Path) -> None:
+    """Before a row is among others: arms of a seed that clone alike begin with the same weights.
 
     Raises:
-        OtherClone: a recorded arm began with others, such as those that another kind of processor cloned.
+        OtherClone: one of them began with others, such as those that another kind of processor cloned.
     """
-    of_seed = [other for other in results(study) if other["seed"] == row["seed"] and "cloned" in other]
-    for other in of_seed:
+    for other in (other for other in rows if other["seed"] == row["seed"] and "cloned" in other):
         if other["cloned"] == row.get("cloned") or why(other):
             continue
         ours, theirs = (
@@ -154,7 +153,7 @@ def check_clone(study: Study, row: dict[str, Any], folder: Path) -> None:
         if digest(ours, cloned=True) == digest(theirs, cloned=True) and recorded == other["settings"]:
             raise OtherClone(
                 f"seed {row['seed']}: {row['arm']} began with other cloned weights than {other['arm']}; did another "
-                f"machine run it? Delete the seed's rows from {study.raw}, and repeat the command, which runs them here"
+                f"machine run it? Delete the seed's rows from {study.raw}: the study then runs them here"
             )
 
 
@@ -275,15 +274,22 @@ def record(study: Study, row: dict[str, Any]) -> None:
     write(study, [*others, row])
 
 
-def confirm(study: Study, row: dict[str, Any]) -> list[str]:
+def confirm(study: Study, row: dict[str, Any], folder: Path) -> list[str]:
     """Compare a row that was made again, and confirm the others of its arm and code; the keys that differ.
 
     Where one does, the raw results stay as they are.
+
+    Raises:
+        OtherClone: see :func:`check_clone`; a row that was stale was not compared when others were recorded.
     """
     rows = results(study)
     (known,) = (other for other in rows if (other["arm"], other["seed"]) == (row["arm"], row["seed"]))
     if not (odd := differing(known, row)):
-        write(study, confirmed(rows, row))
+        kept = confirmed(rows, row)
+        for other in kept:
+            if other not in rows and "cloned" in other:
+                check_clone(study, other, kept, folder)
+        write(study, kept)
     return odd
 
 
@@ -356,15 +362,15 @@ def train_all(
         what was not confirmed.
 
     Raises:
-        OtherClone: see :func:`check_clone`; that row is not recorded.
+        OtherClone: see :func:`check_clone`; that row is not recorded, or nothing is confirmed by it.
     """
     differ = []
     for row in run(study, todo, folder, console, engine):
         with in_turn(study):
             if not confirming:
-                check_clone(study, row, folder)
+                check_clone(study, row, results(study), folder)
                 record(study, row)
-            elif odd := confirm(study, row):
+            elif odd := confirm(study, row, folder):
                 differ.append(f"{row['arm']}, seed {row['seed']}: {', '.join(odd)} differ; --renew --arms {row['arm']}")
     return differ
 

@@ -426,11 +426,13 @@ def test_rows_that_the_present_code_makes_alike_are_confirmed(tmp_path, monkeypa
     evidence.write(study, rows)
     assert todo() == [("bc", 20), ("grpo", 20), ("bc", 22)] and todo([21]) == [("bc", 21)]
     assert todo(engine="one_gpu") == [("bc", 24)], "another engine gives other numbers"
-    assert evidence.confirm(study, made("bc", 20, present, success=0.6)) == ["success"]
-    assert evidence.confirm(study, made("grpo", 20, present, tokens=9)) == ["tokens"]
-    assert evidence.confirm(study, {**made("grpo", 20, present), "tokens": None}) == ["tokens"]
+    assert evidence.confirm(study, made("bc", 20, present, success=0.6), tmp_path) == ["success"]
+    assert evidence.confirm(study, made("grpo", 20, present, tokens=9), tmp_path) == ["tokens"]
+    assert evidence.confirm(study, {**made("grpo", 20, present), "tokens": None}, tmp_path) == ["tokens"]
     assert evidence.results(study) == sorted(rows, key=lambda row: row["seed"]), "nothing is confirmed"
-    assert evidence.confirm(study, made("bc", 21, present, minutes=2.0, tokens=9)) == [], "what is new is not compared"
+    assert evidence.confirm(study, made("bc", 21, present, minutes=2.0, tokens=9), tmp_path) == [], (
+        "what is new is not compared"
+    )
     known = {(row["arm"], row["seed"]): row for row in evidence.results(study)}
     assert known["bc", 21]["minutes"] == 2.0 and [seed for (_, seed), row in known.items() if why(row)] == [20, 22, 24]
     assert list(remarks(evidence.results(study))) == [
@@ -543,15 +545,21 @@ def test_arms_of_a_seed_that_clone_alike_begin_with_the_same_weights(tmp_path, m
 
     stale = begun("evol", 0.5, code="0" * 12, commit="0" * 12)
     evidence.write(own, [begun("bc", 0.25), stale, begun("rloo", 0.5, settings="older")])
-    evidence.check_clone(own, begun("grpo", 0.25), tmp_path)
-    evidence.check_clone(own, begun("bc_large", 0.5), tmp_path)  # of more demonstrations
-    evidence.check_clone(own, begun("grpo", 0.5, seed=21), tmp_path)
+    known = evidence.results(own)
+    evidence.check_clone(own, begun("grpo", 0.25), known, tmp_path)
+    evidence.check_clone(own, begun("bc_large", 0.5), known, tmp_path)  # of more demonstrations
+    evidence.check_clone(own, begun("grpo", 0.5, seed=21), known, tmp_path)
     for engine in ({}, {"engine": "one_gpu"}):
-        evidence.write(own, [begun("bc", 0.25, **engine)])
         with pytest.raises(
             evidence.OtherClone, match=r"seed 20: grpo began with other cloned weights than bc.*rows\.json"
         ):
-            evidence.check_clone(own, begun("grpo", 0.25 + 1e-9, **engine), tmp_path)
+            evidence.check_clone(own, begun("grpo", 0.25 + 1e-9, **engine), [begun("bc", 0.25, **engine)], tmp_path)
+    older = {"code": "older", "commit": "c0ffee5"}
+    evidence.write(own, [begun("bc", 0.25, **older), begun("grpo", 0.5), begun("bc", 0.25, seed=21, **older)])
+    known = evidence.results(own)
+    with pytest.raises(evidence.OtherClone, match="seed 20: bc began with other cloned weights than grpo"):
+        evidence.confirm(own, begun("bc", 0.25, seed=21), tmp_path)  # that of seed 20 was stale when grpo came
+    assert evidence.results(own) == known
 
 
 def test_seeds_side_by_side_lose_no_row(tmp_path):
