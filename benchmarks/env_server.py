@@ -29,6 +29,7 @@ import psutil
 from options import positive
 from rich.console import Console
 from rich.table import Table
+from rollout_tables import spread
 
 from agentgym_rl.envs import env_class
 from agentgym_rl.envs.core import Task
@@ -265,12 +266,6 @@ def listener(url: str) -> psutil.Process | None:
         if connection.status == psutil.CONN_LISTEN and connection.laddr.port == port and connection.pid is not None
     ]
     return psutil.Process(pids[0]) if pids else None
-
-
-def spread(values: Sequence[float], digits: int) -> str:
-    """Median and range."""
-    low, middle, high = min(values), median(values), max(values)
-    return f"{middle:.{digits}f} ({low:.{digits}f}-{high:.{digits}f})" if len(values) > 1 else f"{middle:.{digits}f}"
 
 
 def compare_load(console: Console, targets: list[Target], clients: Sequence[int], repeats: int, episodes: int) -> None:
