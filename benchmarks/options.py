@@ -1,6 +1,8 @@
-"""How often, how many: numbers on the command lines of benchmarks."""
+"""Numbers that benchmarks are given, how often and how many, and those that they print."""
 
 import argparse
+from collections.abc import Sequence
+from statistics import median
 
 
 def positive(text: str, least: int = 1) -> int:
@@ -18,3 +20,8 @@ def positive(text: str, least: int = 1) -> int:
 def some_or_none(text: str) -> int:
     """As :func:`positive`, or 0."""
     return positive(text, 0)
+
+
+def spread(values: Sequence[float], digits: int = 1) -> str:
+    """Median, least and most."""
+    return f"{median(values):.{digits}f} [{min(values):.{digits}f}, {max(values):.{digits}f}]"

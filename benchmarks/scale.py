@@ -35,7 +35,7 @@ from statistics import median
 from typing import Any
 
 import psutil
-from options import positive
+from options import positive, spread
 
 STEP_S, SHARE, BEFORE_S = 300.0, 0.05, 2.0
 """The step that the share is of, in seconds, and the bars."""
@@ -249,10 +249,10 @@ def show(by_size: dict[int, dict[str, Any]]) -> None:
         if names:
             print(title)
         for name in sorted(cost, key=lambda name: -cost[name]):
-            print(row(f"  {name}", [spread(part(by_size[size]["steps"], phase, name)) for size in sizes]))
+            print(row(f"  {name}", [spread(part(by_size[size]["steps"], phase, name), 2) for size in sizes]))
     print("together")
     for title, of in SUMS.items():
-        print(row(f"  {title}", [spread([of(step) for step in by_size[size]["steps"]]) for size in sizes]))
+        print(row(f"  {title}", [spread([of(step) for step in by_size[size]["steps"]], 2) for size in sizes]))
     print(row("  pause", [f"{by_size[size]['pause']:.2f}" for size in sizes]))
     for process in ("driver", "queue"):
         print(row(f"  most memory, {process}, GiB", [f"{by_size[size]['memory'][process]:.1f}" for size in sizes]))
@@ -312,10 +312,6 @@ SUMS: dict[str, Callable[[Phases], float]] = {
 
 def met(good: bool) -> str:
     return "met" if good else "missed"
-
-
-def spread(values: list[float]) -> str:
-    return f"{median(values):.2f} [{min(values):.2f}, {max(values):.2f}]"
 
 
 def row(label: str, cells: Sequence[str]) -> str:

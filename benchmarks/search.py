@@ -25,10 +25,9 @@ from contextlib import contextmanager
 from functools import partial
 from math import inf, isnan, nan
 from pathlib import Path
-from statistics import median
 from typing import Any
 
-from options import positive
+from options import positive, spread
 
 from agentgym_rl.algorithms.base import Request, Rollout
 from agentgym_rl.algorithms.search import Branch, Node, SearchConfig, Searched, TreeSearch, search, unsolved
@@ -262,10 +261,6 @@ def ratio(tree: int, tree_calls: int, fresh: int, fresh_calls: int) -> float:
 
 def report(setting: str, repeats: Sequence[Any]) -> dict[str, Any]:
     """Print a table and return it."""
-
-    def spread(values: Sequence[float], digits: int = 1) -> str:
-        return f"{median(values):.{digits}f} [{min(values):.{digits}f}, {max(values):.{digits}f}]"
-
     table: dict[str, Any] = {"setting": setting, "failed": [len(row["failed"]) for row in repeats]}
     for arm in ("tree", "afresh"):
         outcomes = [list(row[arm].values()) for row in repeats]

@@ -28,7 +28,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from options import positive
+from options import positive, spread
 
 from agentgym_rl.engine.recipe import compose as recipes
 from agentgym_rl.engine.recipe.resolved import Resolved
@@ -157,10 +157,6 @@ def stock(model: Path, folder: Path, steps: int) -> tuple[float, list[float], li
     slowest = [float(value) for value in record.read_text().split()]
     later = list(zip(rows, slowest, strict=True))[1:]
     return launch, [row["timing_s/step"] for row, _ in later], [share_outside(row, value) for row, value in later]
-
-
-def spread(values: list[float], digits: int = 1) -> str:
-    return f"{median(values):.{digits}f} [{min(values):.{digits}f}, {max(values):.{digits}f}]"
 
 
 def main() -> None:
