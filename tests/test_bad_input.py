@@ -152,6 +152,8 @@ collect textcraft --n 1 --out empty                     | empty is a folder; giv
 collect textcraft --n 1 --out afile/a.json              | afile: a file, not a folder
 collect textcraft --n 0 --out a.json                    | n is 0; draw at least 1 task, or leave n out
 collect textcraft --n 1 --out a.json --temperature hot  | --temperature': Input should be a valid number
+collect textcraft --n 1 --out a.json --temperature inf  | --temperature': inf is not finite; give a number; see
+collect textcraft --n 1 --out a.json --price nan 1      | --price': nan is not finite; give a number; see
 collect textcraft --n 1                                 | Missing option '--out'; see
 collect textcraft --num 1 --out a.json                  | No such option: --num (Possible options: --n, --out)
 collect textcraft --n 1 --out a.json --price 1 2        | price is for a model behind an API, not for policy 'oracle'
@@ -188,12 +190,15 @@ view kept.parquet --port 99999                          | less than or equal to 
 view kept.parquet --html afile                          | afile exists and holds no exported viewer
 timeline kept.parquet --out a.txt                       | --out a.txt: name a file that ends with .html
 timeline kept.parquet --only x                          | kept.parquet has no episodes 'x'; it has kept
+watch nowhere --every inf                               | less than or equal to 86400, not 'inf'; see
 watch nowhere --every 0                                 | greater than or equal to 0.1, not '0'; see
 compare empty                                           | empty is not the folder of a run that can be compared
 export nowhere --out x --inspect --step 3               | --step, --dtype and --adapter are for weights
 sync nowhere                                            | nowhere does not exist; it is not the folder of a run
 serve textcraft --port 99999                            | less than or equal to 65535, not '99999'; see
 serve textcraft --workers 0                             | workers is 0; give more than 0
+serve textcraft --session-ttl nan                       | session_ttl is nan; give more than 0
+gateway openai:m@http://h --session-ttl nan             | greater than or equal to 0, not 'nan'; see
 serve textcraft --style fancy                           | textcraft has no style 'fancy'; choose agentgym or
 serve textcraft --token-env NOPE                        | the variable NOPE is not set
 serve textcraft textcraft                               | an environment is named twice: textcraft, textcraft

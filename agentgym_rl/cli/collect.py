@@ -53,7 +53,8 @@ def command(
         int | None, typer.Option(help="Most tokens of a model's response; 512 where left out.")
     ] = None,
     price: Annotated[
-        tuple[float, float], typer.Option(help="Of a million prompt and completion tokens; gives the cost.")
+        tuple[float, float],
+        typer.Option(callback=common.finite, help="Of a million prompt and completion tokens; gives the cost."),
     ] = (0, 0),
     without: Annotated[
         list[str] | None,

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, is_dataclass
+from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -62,7 +63,17 @@ Options = Annotated[
     typer.Option("--option", "-o", metavar="KEY=VALUE", help="An option of the environment; may be repeated."),
 ]
 Tasks = Annotated[int | None, typer.Option(help="Draw this many tasks; all where left out.")]
-Temperature = Annotated[float, typer.Option(min=0, help="Of a model's sampling; 0 is greedy.")]
+
+
+def finite(value: Any) -> Any:
+    """The number of an option, or its numbers. Raises BadParameter: one is infinite, or none."""
+    for number in value if isinstance(value, tuple) else (value,):
+        if not isfinite(number):
+            raise typer.BadParameter(f"{number} is not finite; give a number")
+    return value
+
+
+Temperature = Annotated[float, typer.Option(min=0, callback=finite, help="Of a model's sampling; 0 is greedy.")]
 
 Host = Annotated[
     str | None,

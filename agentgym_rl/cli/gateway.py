@@ -26,7 +26,7 @@ def command(
     out: Annotated[Path | None, typer.Option(help="Folder of the episodes, a file each, for `view`.")] = None,
     max_turns: common.MaxTurns = None,
     max_new_tokens: Annotated[int, typer.Option(min=1, help="Most tokens of a reply.")] = 512,
-    session_ttl: Annotated[float, typer.Option(help="Seconds until an unused session closes.")] = 1800,
+    session_ttl: Annotated[float, typer.Option(min=0, help="Seconds until an unused session closes.")] = 1800,
     max_sessions: Annotated[int, typer.Option(help="Open sessions.")] = 4096,
     temperature: common.Temperature = 1,
     seed: Annotated[int, typer.Option(min=0, help="Of sampling.")] = 0,

@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 
 def command(
     run: Annotated[Path, run_argument("RUN", "Folder of a run.")],
-    every: Annotated[float | None, typer.Option(min=0.1, help="Seconds between looks; 2 where left out.")] = None,
+    every: Annotated[
+        float | None, typer.Option(min=0.1, max=86400, help="Seconds between looks; 2 where left out.")
+    ] = None,
     wait: Annotated[
         float | None, typer.Option(min=0, help="Seconds to wait for a run that is not there yet; 30 where left out.")
     ] = None,

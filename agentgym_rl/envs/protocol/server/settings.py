@@ -34,7 +34,7 @@ class Settings:
             if panel.env not in self.envs:
                 raise ValueError(f"panel {panel.name} has tasks of {panel.env}, which is not served")
         for name in ("session_ttl", "max_sessions", "body_limit", "workers"):
-            if (value := getattr(self, name)) <= 0:
+            if not (value := getattr(self, name)) > 0:
                 raise ValueError(f"{name} is {value}; give more than 0")
         if self.max_sessions < self.workers:
             raise ValueError(f"max_sessions is {self.max_sessions}; give each of the {self.workers} workers one")
