@@ -154,6 +154,7 @@ collect textcraft --n 0 --out a.json                    | n is 0; draw at least 
 collect textcraft --n 1 --out a.json --temperature hot  | --temperature': Input should be a valid number
 collect textcraft --n 1 --out a.json --temperature inf  | --temperature': inf is not finite; give a number; see
 collect textcraft --n 1 --out a.json --price nan 1      | --price': nan is not finite; give a number; see
+collect textcraft --n                                   | '--n' requires an argument; see root collect --help
 collect textcraft --n 1                                 | Missing option '--out'; see
 collect textcraft --num 1 --out a.json                  | No such option: --num (Possible options: --n, --out)
 collect textcraft --n 1 --out a.json --price 1 2        | price is for a model behind an API, not for policy 'oracle'

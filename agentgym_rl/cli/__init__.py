@@ -73,7 +73,8 @@ def _usage(error: Any, ctx: Any) -> str:
     text = " ".join(error.format_message().split()).rstrip(".").replace("Value error, ", "")
     match = re.search(r"input_value=(.*), input_type", str(error.__cause__))
     value = f", not {match[1]}" if match and match[1] not in text else ""
-    return f"{text}{value}; see {(error.ctx or ctx).command_path} --help"
+    command = error.ctx.command_path if error.ctx else f"{ctx.command_path} {ctx.invoked_subcommand or ''}".rstrip()
+    return f"{text}{value}; see {command} --help"
 
 
 def _sentence(error: Exception) -> str:
