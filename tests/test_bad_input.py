@@ -91,6 +91,7 @@ collect textcraft --n 1 --out full/a.json               | full/a.json: no space 
 check texcraft                                          | unknown environment 'texcraft'
 check ./typed.py                                        | typed: spec is {'a': 1}; it must be an EnvSpec
 play texcraft_1                                         | unknown environment 'texcraft'
+play maze_1 --policy openai:x                           | policy 'openai:x' is not openai:<model>@<url>, such as
 play textcraft                                          | 'textcraft' is not an item id
 tasks textcraft --split tset                            | textcraft has no split 'tset'; its splits
 compare nowhere                                         | nowhere does not exist; it is not the folder of a run

@@ -63,6 +63,12 @@ def test_examples_can_be_pasted(example, monkeypatch):
     typer.main.get_command(app).commands[name].make_context(name, words)
 
 
+@pytest.mark.parametrize("command", ["envs", "tasks", "play"])
+def test_an_example_names_what_there_is(command):
+    words = shlex.split(cli.GROUPS["Environments"][command])[1:]
+    assert run(*words, typed="quit\n").exit_code in (0, 1)  # 1: play, not solved
+
+
 def test_errors_of_the_operating_system_are_sentences(tmp_path):
     (tmp_path / "file").write_text("")
     result = run("collect", "counter", "--policy", "oracle", "--out", tmp_path / "file" / "below.json")
@@ -258,6 +264,10 @@ def test_play_shows_what_a_policy_does():
     lines = run("play", "counter_1", "--policy", "random", "--seed", 3, "--json").stdout.splitlines()
     assert json.loads(lines[0])["action"] is None and json.loads(lines[1])["action"].startswith("say")
     assert "not solved, left after 0 turns" in run("play", "plain_1", "--policy", "oracle").stdout
+
+
+def test_play_shows_nothing_before_a_policy_is_refused():
+    assert run("play", "counter_1", "--policy", "openai:x").stdout == ""
 
 
 def test_play_in_the_wording_of_verl_agent():

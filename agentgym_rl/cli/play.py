@@ -68,12 +68,10 @@ def command(
     settings = rules.of_env(task.env)
     options = common.env_options(task.env, option, settings.style.value)
     env = opener.open(task.env, options)
-    screen: JsonLines | Terminal = JsonLines(item_id) if as_json else Terminal(env, task, policy == "human")
-    player = (
-        Human(screen.ask, (lambda line: Action(line.strip())) if raw else None)
-        if policy == "human"
-        else open_policy(policy, rules, backend=backend, temperature=temperature, seed=seed)
-    )
+    human = policy == "human"
+    model = None if human else open_policy(policy, rules, backend=backend, temperature=temperature, seed=seed)
+    screen: JsonLines | Terminal = JsonLines(item_id) if as_json else Terminal(env, task, human)
+    player = model or Human(screen.ask, (lambda line: Action(line.strip())) if raw else None)
     steps: list[Step] = []
 
     def watch(action: str | None, step: Step) -> None:
