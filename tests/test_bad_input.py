@@ -186,6 +186,7 @@ episodes kept.parquet --step 9-3                        | --step '9-3' begins af
 episodes kept.parquet --whole                           | --whole is of what --json prints; add --json
 episodes kept.parquet --in thought                      | --in says where to search; add --grep TEXT
 episodes kept.parquet --grep !                          | there is no word in '!'; write one to search for
+episodes nowhere --grep a --in said                     | there is no field 'said'; choose observation, response
 episodes kept.parquet --limit 0                         | greater than or equal to 1, not '0'; see
 view kept.parquet nowhere                               | nowhere does not exist; it is not the folder of a run
 view kept.parquet --port 99999                          | less than or equal to 65535, not '99999'; see

@@ -14,7 +14,7 @@ from agentgym_rl.cli.common import console, print_table, run_argument, say
 from agentgym_rl.data.episode import Ending
 from agentgym_rl.envs import item_ids
 from agentgym_rl.envs.progress import progress_bar
-from agentgym_rl.eval.search import Hit, Index, hits
+from agentgym_rl.eval.search import Hit, Index, check, hits
 
 if TYPE_CHECKING:
     from agentgym_rl.data.episode_schema import Summary
@@ -56,6 +56,8 @@ def command(
 
     if within is not None and grep is None:
         raise ValueError("--in says where to search; add --grep TEXT")
+    if grep is not None:
+        check(grep, within)
     if whole and not as_json:
         raise ValueError("--whole is of what --json prints; add --json")
     if solved and failed:

@@ -85,11 +85,9 @@ class Index:
             within: one of :data:`FIELDS`; None searches all.
 
         Raises:
-            ValueError: there is no such field, or no word in the text.
+            ValueError: see :func:`check`.
         """
-        _words(text)
-        if within is not None and within not in FIELDS:
-            raise ValueError(f"there is no field {within!r}; choose {', '.join(FIELDS[:-1])} or {FIELDS[-1]}")
+        check(text, within)
         quoted = encodable(text).replace('"', '""')
         query = f'{"" if within is None else within + " : "}"{quoted}" *'
         places = {(str(part.path.resolve()), part.stamp): part for part in self.store.parts}
@@ -152,6 +150,13 @@ class Index:
                 f"the search index {self.path} cannot be written ({error}); AGENTGYM_RL_CACHE names another folder"
             ) from error
         return database
+
+
+def check(text: str, within: str | None) -> None:
+    """Raises ValueError: there is no such field, or no word in the text."""
+    _words(text)
+    if within is not None and within not in FIELDS:
+        raise ValueError(f"there is no field {within!r}; choose {', '.join(FIELDS[:-1])} or {FIELDS[-1]}")
 
 
 def texts(episode: Episode) -> tuple[str, str, str]:
