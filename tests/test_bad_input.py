@@ -34,6 +34,7 @@ class Typed(TextEnv):
 FILES = {
     "typed.py": TYPED, "noclass.py": "x = 1\n", "syntax.py": "def (:\n", "afile": "x\n", "none.json": "[]",
     "list.json": "[1]", "bare/config.json": "{}",
+    "torn/config.yaml": "envs: {a",
     "lacking/config.yaml": "{name: x, envs: {maze: {}}, rollout: {}, model: {}}",
 }  # fmt: skip
 
@@ -114,6 +115,7 @@ train experiment=smoke model=./empty                    | model.path=./empty has
 train experiment=smoke model=./bare                     | model.path=./bare has no tokenizer; it is not a Hugging
 eval panel=maze:test policy=./bare                      | ./bare has no tokenizer; it is not a Hugging Face model
 eval panel=./bare policy=oracle                         | panel './bare' is none of <env>:<split>
+eval panel=torn policy=oracle                           | torn/config.yaml cannot be read: while parsing a flow
 eval panel=lacking policy=oracle                        | lacking/config.yaml has no key 'max_turns': another version
 train experiment=smoke model=./nowhere                  | model.path=./nowhere does not exist; give a Hugging Face
 train experiment=smoke rollout.style=fancy              | rollout.style='fancy' is unknown; choose agentgym, compact

@@ -177,7 +177,7 @@ def read_config(run: Path) -> dict[str, Any]:
     try:
         config = yaml.safe_load(read_utf8(file))
     except yaml.YAMLError as error:
-        raise ValueError(f"{file} cannot be read: {error}") from error
+        raise ValueError(f"{file} cannot be read: {' '.join(str(error).split())}") from error
     if not isinstance(config, dict) or not {"envs", "rollout", "model"} <= set(config):
         raise ValueError(f"{file} is not the configuration of a run")
     return config
