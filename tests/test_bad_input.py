@@ -34,7 +34,7 @@ class Typed(TextEnv):
 FILES = {
     "typed.py": TYPED, "noclass.py": "x = 1\n", "syntax.py": "def (:\n", "afile": "x\n", "none.json": "[]",
     "list.json": "[1]", "bare/config.json": "{}",
-    "torn/config.yaml": "envs: {a",
+    "torn/config.yaml": "envs: {a", "ran/state.json": "{}", "ran/episodes/step000001.parquet": "",
     "lacking/config.yaml": "{name: x, envs: {maze: {}}, rollout: {}, model: {}}",
 }  # fmt: skip
 
@@ -176,6 +176,8 @@ convert list.json a.json --to agentraj                  | 'agentraj' is not one 
 convert list.json a.json                                | Missing option '--to'. Choose from: agenttraj
 convert list.json a.json --to verl                      | a.json: give a file whose name ends with .parquet
 convert list.json a.json --to agenttraj --env texcraft  | --env texcraft: there is no such environment
+convert kept.parquet a.json --to agenttraj --env maze   | --env maze has no effect: tasks name their environment
+convert ran a.json --to agenttraj                       | ran is the folder of a run; give one of its files
 convert list.json a.json --to agenttraj                 | list.json, entry 1: the entry is a number, expected an
 convert kept.parquet full/a.json --to agenttraj         | full/a.json: no space left on device
 new env class                                           | 'class' is no name of a file of Python
@@ -224,7 +226,7 @@ def here(files_folder, tmp_path, monkeypatch):
     for name, text in RECIPES.items():
         (tmp_path / f"recipes/experiment/{name}.yaml").write_text(text, encoding="latin-1")
     for name, text in FILES.items():
-        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text)
     (tmp_path / "empty").mkdir()
     replace = os.replace

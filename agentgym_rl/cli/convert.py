@@ -58,6 +58,9 @@ def command(
     if env is not None and env not in available():
         raise ValueError(f"--env {env}: there is no such environment; there are {', '.join(available())}")
     records = read(source, env)
+    tasks = [record.trajectory.item_id for record in records]
+    if env is not None and tasks and not any(task.startswith(f"{env}_") for task in tasks):
+        raise ValueError(f"--env {env} has no effect: tasks name their environment, such as {tasks[0]}; leave it out")
     kept = keep(records, successes=successes)
     if to in LEARNED and (silent := [record for record in kept if True not in record.trajectory.loss]):
         kept = learnable(kept)

@@ -55,6 +55,8 @@ def read(source: str | Path, env: str | None = None) -> list[Record]:
 def _files(source: str | Path) -> list[str | Path]:
     if not Path(source).is_dir():
         return [source]
+    if of_run := sorted(Path(source, "episodes").glob("*.parquet")):
+        raise ValueError(f"{source} is the folder of a run; give one of its files of episodes, such as {of_run[0]}")
     files = sorted(Path(source).rglob("*.json"), key=lambda path: [_natural(part) for part in path.parts])
     if not files:
         raise FileNotFoundError(f"{source} has no JSON files")
