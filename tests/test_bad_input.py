@@ -178,6 +178,7 @@ convert list.json a.json --to verl                      | a.json: give a file wh
 convert list.json a.json --to agenttraj --env texcraft  | --env texcraft: there is no such environment
 convert kept.parquet a.json --to agenttraj --env maze   | --env maze has no effect: tasks name their environment
 convert ran a.json --to agenttraj                       | ran is the folder of a run; give one of its files
+explore todo out=a.jsonl                                | policy= is missing, such as policy=openai:
 convert list.json a.json --to agenttraj                 | list.json, entry 1: the entry is a number, expected an
 convert kept.parquet full/a.json --to agenttraj         | full/a.json: no space left on device
 new env class                                           | 'class' is no name of a file of Python

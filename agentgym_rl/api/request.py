@@ -180,6 +180,8 @@ def _merge(config: DictConfig, text: str, override: Any) -> None:
 
 def _whole(config: DictConfig, kind: type[R]) -> R:
     for name, example in _SUCH_AS.items():
+        if name == "policy" and issubclass(kind, Writing):  # takes models only
+            example = _SUCH_AS["writer"]
         if name in kind.__dataclass_fields__ and OmegaConf.is_missing(config, name):
             raise ValueError(f"{name}= is missing, such as {name}={example}")
     request: R = OmegaConf.to_object(config)  # type: ignore[assignment]
