@@ -210,7 +210,7 @@ gateway openai:m@http://h --session-ttl nan             | greater than or equal 
 serve textcraft --style fancy                           | textcraft has no style 'fancy'; choose agentgym or
 serve textcraft --token-env NOPE                        | the variable NOPE is not set
 serve textcraft textcraft                               | an environment is named twice: textcraft, textcraft
-fetch gpt2                                              | gpt2 is no model that has a name; choose smollm2_135m
+fetch gpt2                                              | 'gpt2' is no model that has a name; choose smollm2_135m
 envs texcraft                                           | Got unexpected extra argument(s) (texcraft); see
 colect textcraft                                        | No such command 'colect'. Did you mean 'collect'
 --verbose                                               | No such option: --verbose (Possible options

@@ -22,5 +22,5 @@ def command(
     AGENTGYM_RL_CACHE, by default ~/.cache/agentgym-rl. A model that is there is checked against its digests.
     """
     if pretrained.find(name) is None:
-        raise ValueError(f"{name} is no model that has a name; choose {', '.join(pretrained.NAMES)}")
+        raise ValueError(f"{name!r} is no model that has a name; choose {', '.join(pretrained.NAMES)}")
     typer.echo(fetched(name))

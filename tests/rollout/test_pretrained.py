@@ -360,7 +360,7 @@ def test_the_command(cache):
     done = CliRunner().invoke(app, ["fetch", "toy"])
     assert done.exit_code == 0 and done.stdout.strip() == str(cache / "toy")
     wrong = CliRunner().invoke(app, ["fetch", "qwen"])
-    assert wrong.exit_code == 2 and "qwen is no model that has a name; choose smollm2_135m" in wrong.stderr
+    assert wrong.exit_code == 2 and "'qwen' is no model that has a name; choose smollm2_135m" in wrong.stderr
 
 
 OFFICIAL = (
