@@ -4,6 +4,7 @@ import io
 import json
 import os
 import re
+import runpy
 import shlex
 import signal
 import subprocess
@@ -61,6 +62,13 @@ def test_examples_can_be_pasted(example, monkeypatch):
     """Each is read whole: arguments and options exist and have values of their kinds."""
     name, *words = shlex.split(example)[1:]
     typer.main.get_command(app).commands[name].make_context(name, words)
+
+
+def test_python_runs_the_package(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["agentgym_rl", "--version"])
+    with pytest.raises(SystemExit, match="0"):
+        runpy.run_module("agentgym_rl", run_name="__main__")
+    assert run("--version").stdout == capsys.readouterr().out
 
 
 @pytest.mark.parametrize("command", ["envs", "tasks", "play"])

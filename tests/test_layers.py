@@ -20,6 +20,7 @@ BELOW = {
     "engine": {"envs", "data", "rollout", "algorithms", "eval"},
     "api": {"envs", "data", "rollout", "algorithms", "engine", "eval"},
     "cli": {"envs", "data", "rollout", "algorithms", "engine", "eval", "api"},
+    "__main__": {"cli"},
 }
 LIGHT = ("envs", "data", "eval", "compat", "algorithms")
 HEAVY = {"torch", "verl", "vllm", "ray", "transformers", "numpy", "minigrid", "gymnasium"}
