@@ -207,6 +207,7 @@ serve textcraft --port 99999                            | less than or equal to 
 serve textcraft --workers 0                             | workers is 0; give more than 0
 serve textcraft --session-ttl nan                       | session_ttl is nan; give more than 0
 gateway openai:m@http://h --session-ttl nan             | greater than or equal to 0, not 'nan'; see
+gateway openai:m@http://h --out afile                   | --out afile is a file; name a folder
 serve textcraft --style fancy                           | textcraft has no style 'fancy'; choose agentgym or
 serve textcraft --token-env NOPE                        | the variable NOPE is not set
 serve textcraft textcraft                               | an environment is named twice: textcraft, textcraft

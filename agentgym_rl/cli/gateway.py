@@ -43,6 +43,8 @@ def command(
     from agentgym_rl.rollout.seeds import seed_of
 
     if out is not None:
+        if out.is_file():
+            raise ValueError(f"--out {out} is a file; name a folder")
         episode_store.check(out / "session.parquet")
     key = secrets.token_urlsafe(24) if key_env is None else _key(key_env)
     limits, sessions = Limits(max_turns=max_turns, max_new_tokens=max_new_tokens), Sessions(max_sessions, session_ttl)
