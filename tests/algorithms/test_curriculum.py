@@ -63,6 +63,15 @@ def test_the_gate_opens_by_success_or_when_it_stalls():
     assert gate.max_turns(10) == 12
 
 
+def test_a_gate_that_opens_because_it_stalled_waits_anew():
+    gate = SuccessGated(SuccessGatedConfig(rounds=[4, 8, 12], patience=2))
+    limits = []
+    for _ in range(4):
+        gate.observe(0.0)
+        limits.append(gate.max_turns(1))
+    assert limits == [4, 8, 8, 12]
+
+
 @given(successes=st.lists(st.floats(0, 1), max_size=60), cut=st.integers(0, 60))
 def test_a_gate_resumed_anywhere_is_the_same_gate(successes, cut):
     uninterrupted = SuccessGated(SuccessGatedConfig(rounds=[2, 4, 6, 8], threshold=0.8, patience=5))

@@ -121,6 +121,18 @@ def test_each_part_alone_leaves_the_advantages_of_grpo(part):
     assert run.learned[0][2]["mini_batch"] == 16
 
 
+def test_a_step_makes_as_many_updates_as_its_groups_are_worth_each_in_an_order_of_its_own():
+    """16 episodes fill an update; the number of updates is the nearest."""
+    sizes, seeds = [], set()
+    for tasks in (3, 4, 5, 7):
+        algorithm, run = dart(pool={"size": 1}), TokenRun(tasks=tasks)
+        for number in range(2):
+            algorithm.unit(run, number)
+        sizes.append(run.learned[0][2]["mini_batch"])
+        seeds |= {passes["seed"] for *_, passes in run.learned}
+    assert sizes == [12, 16, 20, 14] and len(seeds) == 2
+
+
 # pool
 
 

@@ -283,6 +283,14 @@ def test_scores_by_hand():
     assert next(start for start in again.values() if start.responses == ["a", "b"]).score == 0.25, "not played itself"
 
 
+@pytest.mark.parametrize(("turns", "limit"), [(Limit.WHOLE, 8), (Limit.AFTER, 7)])
+def test_a_start_within_an_episode_that_began_at_another_has_the_limit_of_the_task(turns, limit):
+    """Of 8 turns that the episode might take, ``after`` gave it one for the turn that was replayed."""
+    algorithm, first = exit_with(turns=turns), keys(episodes_of(0.0)[0])[1]
+    starts = offered(algorithm, episodes_of(1.0, 0.0, start=first, calls=1))
+    assert {start.max_turns for start in starts.values()} == {limit}
+
+
 def test_the_best_are_kept_and_few_of_a_task():
     algorithm = exit_with(buffer=5, per_task=2, min_prefix=2)
     groups = [episodes_of(*rewards, task=task) for task, rewards in enumerate([(1, 0), (1, 0.5), (1, 1), (0.9, 0.5)])]
@@ -291,6 +299,25 @@ def test_the_best_are_kept_and_few_of_a_task():
     assert of_task[:4] == ["corridor_0"] * 2 + ["corridor_1"] * 2 and len(of_task) == 5
     assert min(len(start.responses) for start in starts.values()) == 2
     assert [start.score for start in starts.values()] == sorted(start.score for start in starts.values())[::-1]
+
+
+def test_the_order_in_which_groups_end_has_no_effect():
+    """Two groups of a task offer the same starts with other scores."""
+
+    class Twice(ScriptedRun):
+        def drawn(self, number):
+            return super().drawn(number)[:1] * 2
+
+    class Backwards(Twice):
+        def batches(self, *arguments, **named):
+            yield from (batch[::-1] for batch in super().batches(*arguments, **named))
+
+    states = []
+    for run in (Twice(), Backwards()):
+        algorithm = exit_with()
+        algorithm.unit(run, 0)
+        states.append(algorithm.starts.state())
+    assert states[0] == states[1]
 
 
 def test_equal_starts_are_kept_at_random():

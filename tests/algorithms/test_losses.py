@@ -11,6 +11,7 @@ import torch
 from agentgym_rl.algorithms.losses import losses
 from agentgym_rl.algorithms.losses.aggregation import Aggregation, token_weights
 from agentgym_rl.algorithms.losses.base import LossConfig, Tokens
+from agentgym_rl.algorithms.losses.cross_entropy import CROSS_ENTROPY
 from agentgym_rl.algorithms.losses.kl import k3
 
 LOW, HIGH, DUAL = 0.2, 0.3, 1.5
@@ -93,6 +94,14 @@ def test_the_ratio_of_a_turn_by_hand():
     assert log_prob.grad.tolist() == [pytest.approx([-first, -first, 0.0, 0.0])]
 
 
+def test_a_turn_without_a_token_of_the_models_is_no_gap_in_the_loss():
+    batch = Tokens(
+        log_prob=torch.zeros(1, 2), old_log_prob=torch.zeros(1, 2), mask=torch.tensor([[False, True]]),
+        streams={"advantage": torch.ones(1, 2), "turn": torch.tensor([[0, 1]])},
+    )  # fmt: skip
+    assert loss("turn")(batch).tolist() == [[-1.0, -1.0]]
+
+
 def test_clip_high_and_dual_clip():
     log_prob = torch.tensor([[0.5, 3.0]])
     up = Tokens(
@@ -102,6 +111,21 @@ def test_clip_high_and_dual_clip():
     for high, dual in ((0.2, 3.0), (0.4, 3.0), (0.2, 5.0)):
         losses_of_tokens = loss("vanilla", clip_high=high, dual_clip=dual)(up)
         assert losses_of_tokens.tolist() == [pytest.approx([-(1 + high), dual])]
+
+
+def test_a_token_that_cannot_be_and_has_no_weight_is_no_gap_in_the_loss():
+    log_prob, weight = torch.tensor([[-torch.inf, -2.0]]), torch.tensor([[0.0, 0.5]])
+    batch = Tokens(log_prob=log_prob, old_log_prob=log_prob, mask=weight > 0, streams={"cross_entropy": weight})
+    assert CROSS_ENTROPY(batch).tolist() == [[0.0, 1.0]]
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_no_ratio_is_too_great_for_a_loss(name):
+    batch = Tokens(
+        log_prob=torch.zeros(1, 1), old_log_prob=torch.full((1, 1), -1e4), mask=torch.ones(1, 1, dtype=torch.bool),
+        streams={"advantage": -torch.ones(1, 1), "turn": torch.zeros(1, 1)},
+    )  # fmt: skip
+    assert loss(name)(batch).isfinite().all()
 
 
 def test_kl_is_verls_estimator():

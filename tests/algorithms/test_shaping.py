@@ -88,6 +88,8 @@ def test_an_episode_is_as_long_as_its_longest_segment():
                                  for at, turn in enumerate(played.turns)])  # fmt: skip
     assert shaped(played, overlong_tokens=40)[0] == -0.5
     assert shaped(folded, overlong_tokens=40)[0] == 0.0
+    ends_short = replace(played, turns=[*played.turns[:7], replace(played.turns[0], segment=1)])
+    assert shaped(ends_short, overlong_tokens=40)[0] == -0.25
 
 
 def test_scale_and_penalties():

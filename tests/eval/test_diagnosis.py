@@ -122,6 +122,8 @@ def test_an_environment_that_is_solved_rightly_has_the_least_share():
     assert rules(solved, solved) == []
     above = DEAD["mixture"] | {"env/toy/share": 0.06}
     assert rules(above, DEAD["mixture"]) == []
+    rounded = DEAD["mixture"] | {"env/toy/share": 0.051}
+    assert rules(rounded, rounded) == ["mixture"]
 
 
 @given(st.lists(st.dictionaries(st.sampled_from(sorted({key for keys in DEAD.values() for key in keys})),

@@ -210,6 +210,16 @@ def test_a_prompt_that_does_not_fit_ends_the_episode_before_the_agent_is_asked(t
     assert "limited to 10; raise model.prompt_tokens or choose style=compact" in episode.error
 
 
+def test_a_prompt_may_fill_its_room(tokenizer, builder):
+    _, conversation = run(FakeServer([[5]]), tokenizer, builder, toy.Counter)
+    length = len(conversation.segments[0].prompt_ids)
+    endings = [
+        run(FakeServer([[5]]), tokenizer, builder, toy.Counter, prompt_limit=limit)[0].ending
+        for limit in (length, length - 1)
+    ]
+    assert endings == [Ending.TURN_LIMIT, Ending.PROMPT_LIMIT]
+
+
 @pytest.mark.parametrize(
     ("reply", "reason"), [([5, 6], "aborted"), ([5, 6], "abort"), ([], "aborted"), ([], "completed")]
 )

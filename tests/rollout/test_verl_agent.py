@@ -171,6 +171,10 @@ def test_a_prompt_that_does_not_fit_ends_the_episode():
     first = len(chat.builder.build_initial_tokens([{"role": "user", "content": prompts(episode_of(HOUSE))[0]}]))
     _, episode, conversation = token_episode(HOUSE, [[5]] * 3, prompt_limit=first + 10)
     assert (episode.ending, len(episode.turns), len(conversation.segments)) == ("context_limit", 1, 1)
+    _, _, roomy = token_episode(HOUSE, [[5]] * 2)
+    second = len(roomy.segments[1].prompt_ids)
+    turns = [len(token_episode(HOUSE, [[5]] * 2, prompt_limit=limit)[1].turns) for limit in (second, second - 1)]
+    assert second > first and turns == [2, 1]
 
 
 @pytest.mark.parametrize("task", SAID)
