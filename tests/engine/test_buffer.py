@@ -14,11 +14,13 @@ from agentgym_rl.data.episode import Ending, Episode
 from agentgym_rl.engine.verl import buffer as buffers
 from agentgym_rl.engine.verl.agent_loops import EarlyManager
 from agentgym_rl.engine.verl.buffer import EpisodeBuffer
-from agentgym_rl.engine.verl.rows import pack
+from agentgym_rl.engine.verl.rows import NothingToLearn, pack
 
 
 class Queue:
     """Prompts, each of two episodes; looks take as long as they are told to."""
+
+    partition = "train"
 
     def __init__(self):
         self.tags, self.episodes, self.read, self.looks, self.look_s = {}, {}, [], 0, 0.0
@@ -45,10 +47,10 @@ class Queue:
         if not self.asked or self.asked[-1] != self.looks:  # what follows a look finds the queue as it was then
             self.look()
         self.listed.append(self.looks)
-        return {"train": {key: dict(tag) for key, tag in self.tags.items()}}
+        return {self.partition: {key: dict(tag) for key, tag in self.tags.items()}}
 
     def kv_retrieve_meta(self, keys, partition_id):
-        assert partition_id == "train" and all(self.tags[key]["is_prompt"] for key in keys if key in self.tags)
+        assert partition_id == self.partition and all(self.tags[key]["is_prompt"] for key in keys if key in self.tags)
         self.look()
         self.asked.append(self.looks)
         return SimpleNamespace(custom_meta=[self.tags[key] for key in keys if key in self.tags])
@@ -167,6 +169,40 @@ def test_the_pause_grows_with_the_time_that_a_look_takes(queue, look_s, pause):
     queue.on_look = {1: ["a"], 3: ["b"]}
     buffer().sample(1, "train", 2)
     assert queue.clock.pauses == [0.02, pytest.approx(pause)], "the first look, which lists rows, is no measure"
+
+
+def fail(queue, *sessions):
+    for session in sessions:
+        queue.episodes[f"{session}_0"].ending, queue.episodes[f"{session}_0"].error = Ending.ENV_ERROR, "gone"
+
+
+def test_episodes_that_failed_leave_the_batch_and_are_told(queue):
+    queue.submit("a")
+    queue.finish("a")
+    fail(queue, "a_1")
+    early = buffer()
+    batch, _ = early.sample(1, "train", 1)
+    assert batch.keys == ["a_0_0"] and "a_1_0" not in queue.tags
+    assert early.take_episodes().keys() == {"a_0", "a_1"}
+
+
+@pytest.mark.parametrize("partition", ["train", "val"])
+def test_a_training_batch_alone_must_have_an_episode_that_counts_unless_others_follow(queue, partition):
+    queue.partition = partition
+    queue.submit("a", "b")
+    for uid in "ab":
+        queue.finish(uid)
+        fail(queue, f"{uid}_0", f"{uid}_1")
+    early = buffer()
+    with early.refilling():
+        assert early.sample(1, partition, 1)[0].keys == []
+    if partition == "val":
+        assert early.sample(1, partition, 1)[0].keys == []
+    else:
+        with pytest.raises(
+            NothingToLearn, match="all 2 episodes of this step failed outside the agent; the last: gone"
+        ):
+            early.sample(1, partition, 1)
 
 
 class Worker:

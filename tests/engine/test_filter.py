@@ -143,6 +143,7 @@ def test_flat_groups_are_replaced_until_none_is_left(cleared):
 def test_all_groups_stay_without_a_filter():
     step = Step([[FLAT, MIXED]], None)
     assert (step.learnt, step.metrics) == ([["0.0", "0.1"]], dict.fromkeys(("filtered", "refilled", "unfilled")))
+    assert step.sampler.step_metrics["rollout/staleness"] == 0, "sampled by what the step before led to"
 
 
 @pytest.mark.parametrize(("refills", "learnt"), [(0, ["0.1"]), (1, ["0.1"]), (2, ["0.1", "1.1"])])
@@ -206,6 +207,7 @@ def test_groups_of_little_variance_leave_too():
     rewards = [[[0.4, 0.5, 0.4], [0.0, 1.0, 0.0]]]
     assert Step(rewards, {"refills": 0, "min_reward_std": 0.1}).learnt == [["0.1"]]
     assert Step(rewards, {"refills": 0, "min_reward_std": 0.05}).learnt == [["0.0", "0.1"]]
+    assert Step([[[0.0, 0.5, 1.0]]], {"refills": 0, "min_reward_std": 0.5}).learnt == [["0.0"]], "no lower than that"
 
 
 def test_what_is_drawn_in_their_place(toy_recipes):

@@ -892,6 +892,25 @@ def test_the_mean_of_panels_is_over_all_of_them_or_absent():
     assert panels_of("a", "b").validation_success(scores) is None
 
 
+def test_a_validation_task_is_solved_by_half_of_its_sampled_episodes_that_count():
+    def episode(number, success, ending=Ending.TERMINATED, panel="val", decoding="sampled"):
+        return Episode(env="a", item_id=f"a_{number}", ending=ending, reward=0.0, success=success, max_turns=3,
+                       tags={"panel": panel, "decoding": decoding})  # fmt: skip
+
+    roles = {"val": PanelConfig(role="validation"), "test": PanelConfig()}
+    panels = RunPanels(
+        SimpleNamespace(config=SimpleNamespace(envs={"a": SimpleNamespace(panels=roles)}), panels={"a": roles})
+    )
+    played = [
+        episode(1, True), episode(1, False),
+        episode(2, True), *[episode(2, False)] * 2,
+        episode(3, True), *[episode(3, False, Ending.TIMEOUT)] * 2,
+        episode(4, False), episode(4, True, decoding="greedy"),
+        episode(5, True, panel="test"),
+    ]  # fmt: skip
+    assert panels.solved(played) == {"a_1", "a_3"}
+
+
 def test_an_exploration_that_lost_episodes_resumes(run):
     """A journal of an earlier version may lack episodes, or have another task's where a task is left out now."""
     unbroken = run(*EVOLVE, "algorithm.tasks_per_step=40", name="whole")

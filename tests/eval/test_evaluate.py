@@ -219,6 +219,29 @@ def test_failures_outside_the_agent_are_apart_and_played_again(tmp_path, monkeyp
     assert (again.envs()["counter"].success.n, again.failures) == (10, ())
 
 
+def test_a_failure_that_was_played_again_before_a_stop_is_not_played_once_more(tmp_path, monkeypatch):
+    reset, down, stops, played = toy.Counter.reset, {41, 44}, set(), []
+
+    async def failing(self, task):
+        if task.index in down:
+            raise EnvUnavailable("gone")
+        played.append(task.index)
+        if task.index in stops:
+            raise KeyboardInterrupt
+        return await reset(self, task)
+
+    monkeypatch.setattr(toy.Counter, "reset", failing)
+    run(tmp_path, plan_of(policy="oracle"), Oracle())
+    down.clear()
+    stops.add(44)
+    played.clear()
+    with pytest.raises(KeyboardInterrupt):
+        run(tmp_path, plan_of(policy="oracle"), Oracle())
+    stops.clear()
+    assert run(tmp_path, plan_of(policy="oracle"), Oracle()).envs()["counter"].success.n == 10
+    assert played == [41, 44, 44]
+
+
 def test_an_episode_is_retried_before_it_counts_as_failed(tmp_path, monkeypatch):
     reset, fell = toy.Counter.reset, set()
 
