@@ -531,6 +531,18 @@ def test_any_server_is_an_environment(counter):
     )
 
 
+def test_every_episode_of_a_session_is_paid_anew(counter):
+    async def play():
+        env, rewards = host(counter).open("counter", {}), []
+        for _ in range(2):
+            await env.reset(Task("counter", 0))
+            rewards.append((await env.step("say 1")).reward)
+        await env.close()
+        return rewards
+
+    assert asyncio.run(play()) == [1.0, 1.0]
+
+
 def test_policies_play(counter):
     place = host(counter)
     settings = RolloutSettings()

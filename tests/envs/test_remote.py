@@ -142,6 +142,19 @@ def test_every_dialect_of_agentgym(world):
     assert not server.open or not server.story.closes
 
 
+@pytest.mark.parametrize("world", ["textcraft", "movie"])
+def test_every_episode_of_a_session_is_paid_anew(world):
+    async def main():
+        async with upstream(world).running() as server:
+            env = remote(world, server.address)
+            episodes = [await played(env, Task(world, 7), len(EXPECTED[world]) - 1) for _ in range(2)]
+            await env.close()
+            return episodes
+
+    first, second = asyncio.run(main())
+    assert first == second and sum(reward for _, reward, *_ in second[1:]) == 1
+
+
 def test_the_last_message_of_a_world_that_reads_replies_itself():
     async def main():
         async with upstream("webarena").running() as server:
