@@ -1,6 +1,7 @@
 """The turn limit is what the paper's schedule says, at every step and after every resume."""
 
 import json
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -11,8 +12,9 @@ from agentgym_rl.algorithms.curriculum.linear import Linear, LinearConfig
 from agentgym_rl.algorithms.curriculum.stepwise import Stepwise, StepwiseConfig
 from agentgym_rl.algorithms.curriculum.success_gated import SuccessGated, SuccessGatedConfig
 from agentgym_rl.algorithms.curriculum.turn_limit import Curriculum
-from agentgym_rl.data.episode import Ending, Episode
+from agentgym_rl.data.episode import Ending, Episode, Turn
 
+TURN = Turn(response="up", action="up", observation="", reward=0.0, invalid=False)
 ROUNDS = st.lists(st.integers(1, 50), min_size=2, max_size=6)
 
 
@@ -117,6 +119,9 @@ def test_environments_have_their_own_gates():
     assert (curriculum.max_turns("maze", 2), curriculum.max_turns("todo", 2)) == (4, 2)
     curriculum.observe([episode("todo", True, Ending.TIMEOUT), episode("todo", False)])
     assert curriculum.max_turns("todo", 3) == 2
+    replayed = replace(episode("todo", True), turns=[replace(TURN, calls=0), TURN])
+    curriculum.observe([replayed, episode("todo", False)])
+    assert curriculum.max_turns("todo", 4) == 2
     again = Curriculum({"maze": gate(), "todo": gate()})
     again.load_state_dict(json.loads(json.dumps(curriculum.state_dict())))
     assert (again.max_turns("maze", 2), again.max_turns("todo", 2)) == (4, 2)

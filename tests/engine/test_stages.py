@@ -1175,6 +1175,9 @@ def test_a_step_whose_episodes_all_begin_with_a_replay_has_no_success(run, monke
         return rollouts
 
     monkeypatch.setattr(ScriptedTrainer, "rollouts", replayed)
-    trainer = run("algorithm=grpo", "algorithm.steps=2")
+    gated = ("mixture=dynamic", "curriculum=success_gated", "curriculum.rounds=[2,4]")
+    trainer = run("algorithm=grpo", "algorithm.steps=2", *gated)
     steps = [row for row in read(trainer.folder.path) if "stage/grpo" in row and "rollout/episodes_per_s" in row]
     assert len(steps) == 2 and not any("env/counter/success" in row for row in steps)
+    assert trainer.state.mixture["shares"]["counter"]["fast"] == [0, 0], "nor does the mixture count any"
+    assert trainer.state.curriculum["counter"] == {"round": 0, "best": 0.0, "waited": 0}
