@@ -148,6 +148,19 @@ def test_rewards_of_a_turn_are_bounded_and_counted():
     assert metrics["prm/clipped_turns_frac"] == pytest.approx(3 / 5), "9, 12 and 9 nats"
 
 
+def test_a_reward_model_that_is_still_the_policy_rewards_no_step():
+    algorithm = Istar(IstarConfig(scale_by_batch=True))
+    algorithm.unit(ScriptedRun(WON, LOST, prm=-2.0), 0)
+    assert [algorithm.rewards[id(rollout.episode)] for rollout in (WON, LOST)] == [[0.0, 0.0], [0.0]]
+
+
+def test_a_step_tells_nothing_of_the_one_before():
+    algorithm = Istar(IstarConfig())
+    assert algorithm.unit(ScriptedRun(WON, LOST, LOST_TOO), 0)["prm/pairs"] == 2
+    assert algorithm.unit(ScriptedRun(WON, LOST), 1)["prm/pairs"] == 1
+    assert algorithm.rewards.keys() == algorithm.ratios.keys() == {id(WON.episode), id(LOST.episode)}
+
+
 def test_a_turn_has_the_advantage_of_its_episode_and_of_its_step():
     run, algorithm = ScriptedRun(WON, LOST), Istar(IstarConfig(step_weight=2.0, beta=1.0))
     algorithm.unit(run, 0)
