@@ -219,6 +219,16 @@ def test_a_success_of_the_pool_gives_dead_groups_a_gradient_by_hand():
     assert metrics["dart/importance_cut"] == 0
 
 
+def test_an_episode_that_is_the_only_one_of_its_group_is_not_learned_from():
+    class Lossy(TokenRun):
+        def rollouts(self, requests, label):
+            return super().rollouts(requests, label)[3:]
+
+    run = Lossy()
+    dart(pool={"size": 1}).unit(run, 0)
+    assert len(run.learned[0][0]) == 12
+
+
 def test_importance_weights_are_cut():
     algorithm, run, _ = solved_then_failed(importance_cap=0.5)
     (weight,) = {value for row in run.learned[1][0] if POOLED in row.episode.tags for value in row.streams["advantage"]}
@@ -226,6 +236,7 @@ def test_importance_weights_are_cut():
     run.present = 0.0
     assert algorithm.unit(run, 2)["dart/importance_cut"] == 1
     assert ratios([-1.0, -2.0], [-2.0, -1.0]) == pytest.approx([exp(1), exp(-1)])
+    assert ratios([-1.0], [-1e4]) == [exp(20)], "as far as losses look"
 
 
 def test_demonstrations_weigh_as_the_present_policy():

@@ -136,6 +136,16 @@ def test_rows_that_keep_the_lessons_are_learned_as_grpo_learns(playbook):
     assert {frozenset(row.streams) for row in rows} == {frozenset({"advantage"})}
 
 
+def test_an_episode_that_is_the_only_one_of_its_group_is_not_learned_from(playbook):
+    class Lossy(GuidedRun):
+        def rollouts(self, requests, label):
+            return super().rollouts(requests, label)[3:]
+
+    run = Lossy()
+    guided(playbook).unit(run, 0)
+    assert len(run.learned[0][0]) == 12
+
+
 def test_groups_without_a_gradient_can_leave(playbook):
     run = GuidedRun(skill=1.0)
     guided(playbook, {**KEYS, "groups": GroupsConfig(filter=True)}).unit(run, 0)

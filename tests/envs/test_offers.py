@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -15,10 +16,12 @@ from agentgym_rl.data.panels import select
 from agentgym_rl.engine.recipe.compose import load
 from agentgym_rl.engine.recipe.resolved import Resolved
 from agentgym_rl.envs import Task, make
-from agentgym_rl.envs.core import OracleUnavailable, ProtocolError
+from agentgym_rl.envs.core import OracleUnavailable, ProtocolError, TaskNotFound
 from agentgym_rl.envs.hosts import HostSettings, open_host
 from agentgym_rl.envs.hosts.remote import _OFFERS
 from agentgym_rl.envs.numbering import digests
+from agentgym_rl.envs.protocol.client.offers import Offer
+from agentgym_rl.envs.protocol.wire import dialect
 
 
 @pytest.fixture(autouse=True)
@@ -34,6 +37,16 @@ def host_at(*addresses):
 def item_file(path, *item_ids):
     path.write_text(json.dumps([{"item_id": item_id} for item_id in item_ids]))
     return str(path)
+
+
+def test_the_last_task_of_agentgyms_server_is_there_and_none_after_it():
+    last = dialect("todo").tasks - 1
+    spec = replace(make("todo").spec, splits={"fits": range(last + 1), "beyond": range(last + 2)})
+    offer = Offer.of(dialect("todo"), "http://a", spec, {}, None)
+    assert offer.unavailable.keys() == {"beyond"}
+    offer.same(spec, Task("todo", last))
+    with pytest.raises(TaskNotFound, match=f"has tasks 0 to {last}"):
+        offer.same(spec, Task("todo", last + 1))
 
 
 ON_AGENTGYM = {
