@@ -550,6 +550,22 @@ def test_sessions_that_cannot_be_closed_are_used_again():
     assert asyncio.run(main()) == 2
 
 
+def test_sessions_that_could_not_be_closed_are_not_used_after_a_server_has_restarted():
+    async def main():
+        async with upstream("maze").running() as server:
+            envs = [remote("maze", server.address) for _ in range(3)]
+            for env in envs:
+                await env.reset(Task("maze", 1))
+            for env in envs:
+                await env.close()
+            server.restart()
+            await envs[0].reset(Task("maze", 1))
+            await envs[0].close()
+            return server.count("/create")
+
+    assert asyncio.run(main()) == 4
+
+
 def test_the_least_loaded_server_is_next():
     async def main():
         async with AsyncExitStack() as stack:
