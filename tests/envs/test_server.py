@@ -427,6 +427,22 @@ def test_steps_of_one_session_wait_for_each_other_and_a_step_is_never_expired(sl
     assert Slow.log == ["start say 1", "end say 1", "start say 2", "end say 2", "close"]
 
 
+def test_a_session_is_in_use_until_its_step_has_ended(slow):
+    async def run():
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(slow), base_url="http://here") as client:
+            number = (await client.post("/create")).json()["id"]
+            await client.post("/reset", json={"id": number, "data_idx": 1})
+            step = asyncio.ensure_future(client.post("/step", json={"id": number, "action": "say 1"}))
+            while not Slow.log:
+                await asyncio.sleep(0)
+            Slow.now = 1000.0
+            await step
+            await slow.state.expire()
+            return (await client.post("/step", json={"id": number, "action": "say 2"})).json()
+
+    assert asyncio.run(run())["observation"] == "Done."
+
+
 def test_a_step_that_waited_for_a_close_is_told_so(slow):
     async def run():
         async with httpx.AsyncClient(transport=httpx.ASGITransport(slow), base_url="http://here") as client:
