@@ -109,8 +109,8 @@ class Reproduction:
             out: folder of the evaluations and the result.
 
         Raises:
-            ValueError: there is no such result, an override is wrong, sweeps over something other than seeds, or leaves
-                no published checkpoint.
+            ValueError: there is no such result, an override is wrong, sweeps over something other than seeds, has one
+                twice, or leaves no published checkpoint.
             MissingExtra: recipes cannot be composed.
         """
         with needs("reproducing", "train"):
@@ -122,6 +122,9 @@ class Reproduction:
         if others := sorted({word.partition("=")[0] for swept, _ in expanded for word in swept} - {"seed"}):
             raise ValueError(f"reproduce sweeps over seeds only, not over {', '.join(others)}; give it one value")
         planned = tuple(Resolved(load(words)) for _, words in expanded)
+        seeds = [run.config.seed for run in planned]
+        if len({*seeds}) < len(seeds):
+            raise ValueError(f"seed={','.join(map(str, seeds))} has a seed twice")
         _check_checkpoint(target, planned[0])  # the others differ in their seed
         return cls(target, tuple(changes), planned, out or Path("reproductions") / name)
 

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from agentgym_rl.envs import item_ids
 from agentgym_rl.envs.registry import available
 
 
@@ -59,7 +60,7 @@ def command(
         raise ValueError(f"--env {env}: there is no such environment; there are {', '.join(available())}")
     records = read(source, env)
     tasks = [record.trajectory.item_id for record in records]
-    if env is not None and tasks and not any(task.startswith(f"{env}_") for task in tasks):
+    if env is not None and tasks and env not in {(item_ids.read(task) or (env,))[0] for task in tasks}:
         raise ValueError(f"--env {env} has no effect: tasks name their environment, such as {tasks[0]}; leave it out")
     kept = keep(records, successes=successes)
     if to in LEARNED and (silent := [record for record in kept if True not in record.trajectory.loss]):

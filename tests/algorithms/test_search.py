@@ -361,6 +361,8 @@ def test_good_turns():
     doors = right_doors()
     lost = walk(doors[0], "knock", doors[1], "knock", wrong_door(2)).episode
     assert judge(lost, won=False) == [True, False, True, False, False]
+    cut = replace(lost, ending=Ending.TURN_LIMIT)
+    assert judge(cut, won=False) == [True, False, True, False, True], "its last turn has not lost it"
     assert judge(walk(*doors).episode, won=True) == [True] * LENGTH
 
 

@@ -120,6 +120,11 @@ def test_settings_of_the_environment_are_told(monkeypatch):
     assert reproduction.changed == ("algorithm.lr=1e-05",) and reproduction.runs == {0: Path("elsewhere")}
 
 
+def test_a_seed_that_is_named_twice_is_told():
+    command = run(NAME, "seed=0,1,0", "--show")
+    assert command.exit_code == 2 and "seed=0,1,0 has a seed twice" in command.stderr
+
+
 def test_where_it_runs_is_no_setting():
     reproduction = Reproduction.of(
         "agentevol_bc", ["envs.webshop.host.address=http://127.0.0.1:36001", "engine.offload=true"]

@@ -71,7 +71,7 @@ def test_a_real_port(toys):
         (["counter", "--token-file", "/nowhere/token"], "/nowhere/token"),
         (["counter", "--token-env", "NO_SUCH_VARIABLE"], "NO_SUCH_VARIABLE is not set"),
         (["counter", "--token-env", "X", "--token-file", "x"], "not both"),
-        (["counter", "--host", "203.0.113.1"], "cannot listen"),
+        (["counter", "--host", "203.0.113.1", "--port", "0"], "choose another with --host"),
         (["todo", "--protocol", "mcp", "--port", "8000"], "--port is for HTTP; --protocol mcp talks on standard input"),
         (["todo", "--protocol", "mcp", "--token-env", "X"], "--token-env is for HTTP"),
     ],

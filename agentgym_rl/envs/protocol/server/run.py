@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Collection
 from contextlib import suppress
+from errno import EADDRNOTAVAIL
 from multiprocessing.connection import wait
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -43,7 +44,10 @@ def listen(host: str, port: int) -> socket.socket:
         family, *_, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
         listening = socket.create_server(address[:2], family=family, backlog=2048)
     except OSError as error:
-        raise ValueError(f"cannot listen on {host} port {port}: {error}; choose another with --port") from error
+        option = "--host" if isinstance(error, socket.gaierror) or error.errno == EADDRNOTAVAIL else "--port"
+        raise ValueError(
+            f"cannot listen on {host} port {port}: {error.strerror}; choose another with {option}"
+        ) from error
     # Connections inherit it. Without it the body of an answer waits 40 ms for the client to acknowledge its head;
     # asyncio sets it on sockets of its own only.
     listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
