@@ -19,8 +19,8 @@ from agentgym_rl.envs.extras import needs
 _PLAIN = re.compile(r"(?!(?:null|true|false|nan|inf)$)[A-Za-z_/][\w./:-]*", re.ASCII | re.IGNORECASE)
 """Text that Hydra reads as it is without quotes."""
 
-SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
-"""What ends a run: Ctrl-C, and what schedulers send."""
+SIGNALS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGUSR1") if hasattr(signal, name)]
+"""What ends a run: Ctrl-C, and what schedulers send. Windows lacks the last."""
 
 OVERRIDES = "AGENTGYM_RL_OVERRIDES"
 """Environment variable with further overrides of every run, after those of the command."""
@@ -95,7 +95,7 @@ def _passed_on(process: subprocess.Popen[str]) -> Iterator[None]:
     Only the main thread of Python hears signals: in another one, they do as before.
     """
     here = threading.current_thread() is threading.main_thread()
-    handled = SIGNALS if here else ()
+    handled = SIGNALS if here else []
     previous = {number: signal.signal(number, lambda number, _: process.send_signal(number)) for number in handled}
     try:
         yield

@@ -122,7 +122,7 @@ async def _find(subject: Subject, number: int, progress: Progress | None) -> Fin
         subject.tick(0)
     if not subject.tasks and faults is not spec_sane:
         return Finding(title, None, "there are no tasks to try")
-    subject.note = ""
+    subject.note = subject.trying = ""
     seen: list[str] = []
     try:
         async for fault in faults(subject):
@@ -130,5 +130,6 @@ async def _find(subject: Subject, number: int, progress: Progress | None) -> Fin
     except Skipped as reason:
         return Finding(title, None, str(reason))
     except Exception as error:  # noqa: BLE001 - an environment that raises where it must not has failed the check
-        seen.append(f"{type(error).__name__}: {error}")
+        where = f"{subject.trying}: " if subject.trying else ""
+        seen.append(f"{where}{type(error).__name__}: {error}")
     return Finding(title, not seen, seen[0] if seen else subject.note, tuple(seen))

@@ -51,6 +51,8 @@ class Subject:
     tick: Callable[[float], None] = lambda share: None
     """Called with the share of the present check that is done."""
     note: str = ""
+    trying: str = ""
+    """The item id of the present task, where there is one."""
     digests: dict[str, str] = field(default_factory=dict)
 
     @property
@@ -61,7 +63,9 @@ class Subject:
         """The tasks; reports the progress."""
         for position, task in enumerate(self.tasks):
             self.tick(position / len(self.tasks))
+            self.trying = str(task)
             yield task
+        self.trying = ""
 
     def another(self) -> TextEnv:
         """A second session of the same environment."""

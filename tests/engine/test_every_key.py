@@ -49,7 +49,7 @@ from agentgym_rl.rollout.supervised import Example
 
 pytestmark = pytest.mark.usefixtures("toy_recipes")
 
-TWO = "+env=generous"
+TWO = "+env=sibling"
 """A second environment."""
 BASE = ("experiment=counter", TWO, "seed=0")
 MADE = TemporaryDirectory()
@@ -190,7 +190,7 @@ def outcome(task: Any, sample: int, step: int, replayed: Sequence[str] = ()) -> 
 class Recorder:
     """A run that writes down what it is asked for."""
 
-    seed, step, replayable, validation_success = 0, 1, ("counter", "generous"), 1.0
+    seed, step, replayable, validation_success = 0, 1, ("counter", "sibling"), 1.0
 
     def __init__(self, config: Config) -> None:
         self.config, self.asked = config, list[Any]()
@@ -623,7 +623,7 @@ OF_ALGORITHMS: dict[str, dict[str, Entry]] = {
         "accumulate": (True, learning),
         "max_per_task": (2, learning, "algorithm.samples_per_task=6"),
         "filter": (False, learning, "algorithm.samples_per_task=6"),
-        "success_threshold": ("{counter: 0.95, generous: 0.95}", learning, "algorithm.samples_per_task=6"),
+        "success_threshold": ("{counter: 0.95, sibling: 0.95}", learning, "algorithm.samples_per_task=6"),
         "keep_best": (True, learning, "envs.counter.panels.test.role=validation"),
         "gate": ("flips", learning, *GATE),
         "gate_losses": (1, learning, *GATE, "algorithm.gate=flips"),
@@ -675,7 +675,7 @@ OF_MIXTURES: dict[str, dict[str, Entry]] = {
         "mutate": ("writer", draws, *CHANGING),
         "held_out": ("{ink: [blue]}", draws, "envs.counter.options={ink: red}"),
     },
-    "sequential": {**OF_TASKS, "steps": (2, draws), "order": ("[generous,counter]", draws)},
+    "sequential": {**OF_TASKS, "steps": (2, draws), "order": ("[sibling,counter]", draws)},
 }
 
 

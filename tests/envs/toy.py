@@ -154,6 +154,12 @@ class Generous(Counter):
         return Step(step.observation, 2 * step.reward, step.terminated, info=step.info)
 
 
+class Sibling(Counter):
+    """Another environment, with the same tasks."""
+
+    name = "sibling"
+
+
 class Trickling(Counter):
     """Pays 0.4 for rubbish, over and over."""
 
@@ -292,5 +298,5 @@ class Vast(Counter):
 
 WORLDS = [
     Boastful, Boundless, Counter, Drifting, Endless, FalseOracle, Fragile, Generous, Halved, HashOrdered, Plain,
-    Repeating, Shared, Silent, Sticky, Trickling, Vast,
+    Repeating, Shared, Sibling, Silent, Sticky, Trickling, Vast,
 ]  # fmt: skip
