@@ -36,9 +36,9 @@ environments that it has know (:attr:`TextEnv.styles`)."""
 
 T = TypeVar("T")
 
-SLACK = 1e-6
-"""By which rounding may take rewards, and their sum, out of [0, 1]."""
-RULE = 'rewards are in [0, 1], and so is their sum over an episode; a raw score goes into info["raw_reward"]'
+_SLACK = 1e-6
+"""By which rounding may take the sum of rewards beyond 1."""
+_RULE = 'rewards are in [0, 1], and so is their sum over an episode; a raw score goes into info["raw_reward"]'
 
 Message = dict[str, str]
 """One chat message: ``{"role": "system" | "user" | "assistant", "content": text}``."""
@@ -340,9 +340,11 @@ class TextEnv(ABC):
         if not self._in_episode:
             raise ProtocolError(f"{self.spec.name}: step before reset or after the end of the episode; reset first")
         result = _checked(await step(encodable(action)), Step, f"{type(self).__name__}._step")
-        self._earned += _reward(result.reward, f"{type(self).__name__}._step")
-        if self._earned > 1 + SLACK:
-            raise EnvFault(f"the rewards of {type(self).__name__}._step sum to {self._earned:g}; {RULE}")
+        if not 0 <= result.reward <= 1:
+            raise EnvFault(f"{type(self).__name__}._step gives the reward {str(result.reward)[:80]}; {_RULE}")
+        self._earned += result.reward
+        if self._earned > 1 + _SLACK:
+            raise EnvFault(f"the rewards of {type(self).__name__}._step sum to {self._earned:g}; {_RULE}")
         if result.done:
             self._in_episode = False
         observation = _encodable(result.observation)
@@ -460,13 +462,6 @@ class TextEnv(ABC):
             EnvError: the episode would have to be played again for them, and the environment cannot run here.
         """
         return ()
-
-
-def _reward(reward: float, whose: str) -> float:
-    """Raises EnvFault: it is outside [0, 1], or no number."""
-    if not -SLACK <= reward <= 1 + SLACK:
-        raise EnvFault(f"{whose} gives the reward {str(reward)[:80]}; {RULE}")
-    return reward
 
 
 def _encodable(observation: Observation) -> Observation:

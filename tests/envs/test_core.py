@@ -44,7 +44,7 @@ class Paid(toy.Counter):
         return Step(Observation(""), self.reward, terminated=False)
 
 
-@pytest.mark.parametrize("reward", [float("nan"), float("inf"), 10**400, -0.1, 1.5])
+@pytest.mark.parametrize("reward", [float("nan"), float("inf"), 10**400, -0.1, 1.5, -1e-9, 1 + 1e-9])
 def test_a_reward_is_between_0_and_1(reward):
     async def main():
         env = Paid()
