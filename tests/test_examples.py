@@ -95,6 +95,11 @@ def test_an_algorithm_is_known_to_recipes(installed, tmp_path, name):
     assert "algorithm.beat" in refused
 
 
+def test_every_recipe_of_the_package_is_for_an_algorithm_of_it():
+    tuned = EXAMPLES.joinpath("add_an_algorithm/my_algorithms/recipes/tuned").glob("*.yaml")
+    assert {path.stem for path in tuned} == {f"smoke_{name}" for name in ALGORITHMS}
+
+
 @pytest.mark.slow
 def test_pairs_need_whole_conversations(installed, tmp_path):
     pytest.importorskip("verl")
