@@ -107,6 +107,11 @@ def test_every_page_is_in_the_navigation():
     assert set(listed) == {str(path.relative_to(DOCS)) for path in DOCS.rglob("*.md")}
 
 
+def test_the_overview_leads_to_every_page():
+    linked = {(DOCS / target).resolve() for target in LINK.findall(prose(DOCS / "index.md")) if target.endswith(".md")}
+    assert linked == {path.resolve() for path in DOCS.rglob("*.md")} - {DOCS / "index.md"}
+
+
 def test_every_environment_and_algorithm_has_a_page():
     from agentgym_rl.algorithms import algorithms
 
