@@ -149,9 +149,10 @@ def test_what_is_learned_has_the_log_probabilities_with_which_a_real_model_sampl
 
 
 def test_the_agent_of_the_page_is_the_example():
-    (shown,) = re.findall(r"^```python\n(.*?)^```", PAGE.read_text(), re.MULTILINE | re.DOTALL)
-    assert EXAMPLE.read_text().endswith(f'"""\n\n{shown}')
-    assert len(list(filter(str.strip, shown.splitlines()))) <= 20
+    (begin,) = re.findall(r'^--8<-- "examples/gateway_agent.py:(\d+):"$', PAGE.read_text(), re.MULTILINE)
+    *head, last, _ = EXAMPLE.read_text().splitlines()[: int(begin) - 1]
+    assert head and last == '"""'
+    assert len(list(filter(str.strip, EXAMPLE.read_text().splitlines()[int(begin) - 1 :]))) <= 20
 
 
 @pytest.mark.slow
