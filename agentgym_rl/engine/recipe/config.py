@@ -60,8 +60,8 @@ class PanelConfig:
     greedy: bool | None = None
     """Also a greedy episode of each task; null takes ``run.greedy``."""
     role: Role = Role.TEST
-    """test: evaluated at the end of stages only. validation: also every ``run.eval_every`` units, and where an
-    algorithm chooses weights by it; so it is no panel to report."""
+    """test: evaluated at the end of stages. validation: also every ``run.eval_every`` units, and where an algorithm
+    chooses weights by it; so it is no panel to report. Without one, ``run.eval_every`` evaluates all panels."""
 
     def __post_init__(self) -> None:
         _least(self, 1, "n", "samples")
@@ -459,8 +459,8 @@ class RunConfig:
     dir: str = operational("runs/${name}")
     """Folder of everything the run writes."""
     eval_every: int = operational(0)
-    """Units between evaluations: training steps, passes of cloning, explorations and passes of AgentEvol; 0 evaluates
-    at the end of each stage only."""
+    """Units between evaluations of the validation panels, or of all where there is none: training steps, passes of
+    cloning, explorations and passes of AgentEvol; 0 evaluates at the end of each stage only."""
     save_every: int = operational(25)
     """Units between checkpoints; 0 saves at the end of each stage and on Ctrl-C only."""
     keep_checkpoints: int | None = operational(3)

@@ -137,7 +137,7 @@ class Learner:
         self._spending = Spending((self.policy, self.writer))
 
     async def run(self) -> Learned:
-        """Learn; ends before its last step after :data:`FLAT_STEPS` that taught nothing.
+        """Learn; ends before its last step after :data:`FLAT_STEPS` without a group to learn from.
 
         Raises:
             ValueError: a model refused, ``max_cost`` is spent, or the folder holds another course.
