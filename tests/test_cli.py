@@ -125,6 +125,7 @@ def test_envs_says_all_about_one():
         "agentgym, compact",
     ):
         assert said in shown
+    assert "verl_agent" not in shown, "a style that it has not"
     facts = json.loads(run("envs", "textcraft", "--json").stdout)
     assert facts["options"]["wording"] == {
         "type": "own or agentgym-exact",

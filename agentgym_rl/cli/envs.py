@@ -53,7 +53,7 @@ def _facts(name: str) -> dict[str, Any]:
 
 
 def _said(kind: type[TextEnv]) -> dict[str, Any]:
-    """What a class says of itself: what it is, its styles, and its options with type, default and meaning."""
+    """What a class says of itself: what it is, its styles, and its other options with type, default and meaning."""
     text = re.sub(r":\w+:(?=`)|`+", "", inspect.getdoc(kind) or "")
     arguments = text.partition("\nArgs:")[2].partition("\n\n")[0]
     said = (argument.partition(": ") for argument in re.split(r"\n    (?=\w)", arguments)[1:])
@@ -66,6 +66,7 @@ def _said(kind: type[TextEnv]) -> dict[str, Any]:
             "meaning": meanings.get(option, ""),
         }
         for option, parameter in parameters.items()
+        if option != "style"
     }
     return {"about": " ".join(text.partition("\n\n")[0].split()), "styles": list(kind.styles), "options": options}
 
