@@ -172,6 +172,31 @@ def test_view_shows_a_folder_of_runs_a_glob_or_several(runs, served):
     assert view(runs / "nothing")[0] == 2 and view(f"{runs}/x*")[0] == 2
 
 
+@pytest.mark.parametrize(
+    ("file", "content"),
+    [
+        ("episodes/step000000.parquet", "PAR1"),
+        ("../demo-a.notes.json", "{"),
+        ("metrics.jsonl", '{"step": 1, "sta\n{"step": 2}\n'),
+        ("metrics.jsonl", "[1]\n"),
+        ("config.yaml", "envs: {}\nrollout: {}\nmodel: {}\nalgorithm: grpo\n"),
+        ("config.yaml", "["),
+        ("state.json", '{"mixture": {"shares": {"individuals": [{}]}}}'),
+    ],
+)
+def test_a_damaged_run_is_named_and_the_others_are_shown(runs, tmp_path, served, file, content):
+    run_folder(write_run(runs / "whole", stages={"grpo": 0.5}))
+    (runs / "demo-a" / file).write_text(content)
+    code, said = view(runs, "--no-browser")
+    assert code == 0, said
+    stores, *_, front = served.pop()
+    Viewer(stores, 0, front).server_close()
+    assert "algorithm: grpo" in content or file.rpartition("/")[2] in said + front()
+    code, said = view(runs, "--html", tmp_path / "out", "--no-pictures")
+    assert code == 0, said
+    assert '<a href="whole/index.html">whole</a>' in (tmp_path / "out" / "index.html").read_text()
+
+
 def test_loading_the_page_again_shows_runs_and_episodes_that_have_come(runs, served):
     assert view(runs, "--no-browser")[0] == 0
     stores, *_, front = served.pop()
