@@ -87,6 +87,17 @@ def test_long_runs_are_thinned_and_keep_their_ends():
     assert len(line.y) == 150 and (line.x["steps"][0], line.x["steps"][-1]) == (1, 2000)
 
 
+def test_a_long_run_with_many_gaps_has_few_points():
+    rows = [unit(step, **({"actor__entropy": 1.0} if step % 3 else {})) for step in range(1, 6001)]
+    curves = lines(rows, "actor/entropy")
+    assert sum(len(line.y) for line in curves) == 150 and curves[-1].x["steps"][-1] == 5999
+
+
+def test_the_more_runs_lie_over_each_other_the_fewer_points_they_have():
+    rows = [unit(step, actor__entropy=1.0) for step in range(1, 201)]
+    assert {len(line.y) for line in lines(rows, "actor/entropy", [rows] * 99)} == {60}
+
+
 @pytest.fixture
 def runs(tmp_path):
     """A finished run with episodes, one that goes on, one that has only begun, one that cannot be read."""

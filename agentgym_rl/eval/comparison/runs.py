@@ -45,6 +45,11 @@ class Run:
         """Rows of ``metrics.jsonl``; none where a finished run no longer has it."""
         return read_rows(self.folder, torn_end=self.stage is not None) if self.has_metrics else []
 
+    @cached_property
+    def units(self) -> list[Row]:
+        """Those rows that are no evaluations."""
+        return [row for row in self.metrics if not any(name.startswith("val/") for name in row)]
+
     @property
     def has_metrics(self) -> bool:
         """Whether there is anything to draw curves of."""
