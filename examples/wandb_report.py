@@ -10,7 +10,7 @@ import argparse
 import sys
 
 from agentgym_rl.cli.sync import check, server, starts
-from agentgym_rl.eval.comparison.runs import Run, find, read
+from agentgym_rl.eval.comparison.runs import Run, read_all
 
 try:
     import wandb
@@ -68,7 +68,7 @@ def main() -> None:
     parser.add_argument("--project", help="left out, the runs' own")
     given = parser.parse_args()
     try:
-        runs = [read(folder) for folder in find(given.runs)[0]]
+        runs, *_ = read_all(given.runs)
         projects = {str(run.config["logger.project"]) for run in runs}
         if given.project is None and len(projects) > 1:
             raise ValueError(f"the runs are in several projects ({', '.join(sorted(projects))}); choose with --project")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from io import StringIO
 from pathlib import Path
@@ -25,6 +24,8 @@ class RunComparison:
     """All of it, as dataclasses."""
     begun: tuple[Path, ...] = ()
     """Runs that are left out, as they have learnt nothing yet."""
+    damaged: tuple[str, ...] = ()
+    """What is wrong with runs that are left out because they cannot be read."""
 
     @property
     def table(self) -> DataFrame:
@@ -60,7 +61,7 @@ class RunComparison:
     def _remarks(self) -> list[str]:
         from agentgym_rl.eval.comparison.tables import remarks, training
 
-        return [*remarks(self.comparison), *training(self.comparison, self.begun)]
+        return [*remarks(self.comparison), *training(self.comparison, self.begun, self.damaged)]
 
     def __repr__(self) -> str:
         from rich.console import Console
@@ -99,7 +100,6 @@ def compare(
     """
     with needs("comparing", "train"):
         from agentgym_rl.eval.comparison.compare import compare as compared
-        from agentgym_rl.eval.comparison.runs import find, read
-    places: Sequence[str] = [str(run) for run in runs]
-    folders, begun = find(places)
-    return RunComparison(compared([read(folder) for folder in folders], decoding, baseline, arms), tuple(begun))
+        from agentgym_rl.eval.comparison.runs import read_all
+    whole, begun, damaged = read_all([str(run) for run in runs])
+    return RunComparison(compared(whole, decoding, baseline, arms), tuple(begun), tuple(damaged))

@@ -54,7 +54,7 @@ def command(
         from agentgym_rl.eval.comparison import forms
         from agentgym_rl.eval.comparison.compare import compare
         from agentgym_rl.eval.comparison.rows import rows, write_csv
-        from agentgym_rl.eval.comparison.runs import find, read
+        from agentgym_rl.eval.comparison.runs import read_all
         from agentgym_rl.eval.comparison.tables import remarks, tables, training
 
         if html or view:
@@ -70,17 +70,19 @@ def command(
         check_file(named)
     if png is not None:
         check_file(png, ".png")
-    folders, begun = find(runs)
-    comparison = compare([read(folder) for folder in folders], decoding, baseline, by)
+    whole, begun, damaged = read_all(runs)
+    comparison = compare(whole, decoding, baseline, by)
     link = links(comparison, episodes, html.parent) if html and episodes else None
     screen = console()
     if as_json:
         for row in rows(comparison):
             print_json(row)
+        for fault in damaged:
+            typer.echo(f"left out, damaged: {fault}", err=True)
     else:
         for table in tables(comparison):
             screen.print(forms.Screen(table))
-        for line in (*remarks(comparison), *training(comparison, begun)):
+        for line in (*remarks(comparison), *training(comparison, begun, damaged)):
             say(screen, line)
     written = write_png(comparison, png) if png else []  # the only one that a comparison may not have
     written += [write_csv(comparison, csv)] if csv else []

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Annotated
@@ -112,21 +112,35 @@ def _export_runs(runs: Sequence[Path], html: Path, pictures: bool) -> None:
         run: f"{name if names.count(name) == 1 else f'{number:03d}-{name}'}/index.html"
         for number, (run, name) in enumerate(zip(stores, names, strict=True))
     }
+    links = {}
     for run, store in stores.items():
-        _export(store, (html / addresses[run]).parent, pictures)
-    write_text(html / "index.html", page(runs, {run: quote(address) for run, address in addresses.items()}))
+        with _named():
+            _export(store, (html / addresses[run]).parent, pictures)
+            links[run] = quote(addresses[run])
+    write_text(html / "index.html", page(runs, links))
     typer.echo(f"{html / 'index.html'}: {len(runs)} runs")
 
 
 def stores_of(runs: Sequence[Path]) -> dict[Path, EpisodeStore]:
-    """The episodes of each run that has some."""
+    """The episodes of each run that has some which can be read."""
     from agentgym_rl.data.episode_store import EpisodeStore
+    from agentgym_rl.eval.viewer import notes
 
     stores = {}
     for run in runs:
-        with suppress(FileNotFoundError):  # a run may have just begun, or been kept without its episodes
+        with suppress(FileNotFoundError), _named():  # a run may have just begun, or been kept without its episodes
+            notes.read(run)
             stores[run] = EpisodeStore(run)
     return stores
+
+
+@contextmanager
+def _named() -> Iterator[None]:
+    """What is wrong with one of several runs is said, and the others are shown all the same."""
+    try:
+        yield
+    except ValueError as error:
+        typer.echo(f"shown without its episodes: {error}", err=True)
 
 
 def serve(

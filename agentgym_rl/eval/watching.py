@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agentgym_rl.data.files import read_jsonl
+from agentgym_rl.envs.tables import numbered_jsonl
 from agentgym_rl.eval.diagnosis import Finding, diagnose
 from agentgym_rl.eval.step_line import duration
 from agentgym_rl.eval.units import UNITS, Row, by_stage, left_s, number, stage_of
@@ -95,6 +95,24 @@ class Standing:
         }
 
 
+def read_rows(folder: Path, torn_end: bool = True) -> list[Row]:
+    """The rows of ``metrics.jsonl``.
+
+    Args:
+        torn_end: see :func:`agentgym_rl.envs.tables.read_jsonl`.
+
+    Raises:
+        ValueError: a line is not the metrics of a step; names file and line.
+    """
+    file = folder / METRICS
+    rows: list[Row] = []
+    for line, row in numbered_jsonl(file, torn_end):
+        if not isinstance(row, dict) or not isinstance(row.get("step"), int):
+            raise ValueError(f"{file}, line {line}: not the metrics of a step")
+        rows.append(row)
+    return rows
+
+
 def begun(folder: Path) -> bool:
     """Whether a run has come as far as its metrics."""
     return (folder / METRICS).is_file()
@@ -108,11 +126,12 @@ def read(folder: Path, process: str | None = None) -> Standing:
 
     Raises:
         FileNotFoundError: no run has written into the folder.
+        ValueError: see :func:`read_rows`.
     """
     file = folder / METRICS
     if not begun(folder) and process is None:
         raise FileNotFoundError(f"{file} does not exist; {folder} is not the folder of a run, or it has only begun")
-    rows = list(read_jsonl(file, torn_end=True)) if begun(folder) else []
+    rows = read_rows(folder) if begun(folder) else []
     written = next(
         file_or_folder
         for file_or_folder in (*([file] if rows else []), folder / "identity.yaml", folder)

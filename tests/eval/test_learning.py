@@ -1,12 +1,15 @@
 """Learning curves read from the metrics of runs."""
 
 import json
+import time
 
+import pytest
 from made_runs import write_run
 
+from agentgym_rl.eval.comparison.arms import arms
 from agentgym_rl.eval.comparison.charts import learning_figure
 from agentgym_rl.eval.comparison.compare import compare
-from agentgym_rl.eval.comparison.learning import arm_curves, plots
+from agentgym_rl.eval.comparison.learning import Curve, arm_curves, curve, plots
 from agentgym_rl.eval.comparison.runs import read
 
 
@@ -174,3 +177,24 @@ def test_evaluations_that_a_seed_makes_more_often_leave_no_gap(tmp_path):
     [plot] = plots(compare([*map(read, runs)]))
     [(_, curve)] = plot.curves
     assert curve.x["steps"] == (0, 2, 4) and curve.gaps == ()
+
+
+def test_a_drawn_curve_has_few_points_and_keeps_gaps_and_ends():
+    steps = tuple(map(float, range(10_001)))
+    drawn = Curve({"steps": steps}, steps, steps, steps, 1, gaps=(4_000, 4_001)).thinned
+    assert len(drawn.mean) == 500 and (drawn.mean[0], drawn.mean[-1]) == (0, 10_000)
+    before, after = drawn.pieces
+    assert before.mean[-1] < 4_000 <= after.mean[0] and len(before.mean) + len(after.mean) == 500
+
+
+def test_a_curve_of_fifty_thousand_steps_with_gaps_takes_seconds(tmp_path):
+    rows = [
+        {"step": step, "stage/grpo": step, "run/episodes": step, "run/wall_s": 1.0 * step,
+         f"env/{'toy' if step % 2 else 'shop'}/success": step % 4 / 3}
+        for step in range(1, 50_001)
+    ]  # fmt: skip
+    (arm,) = arms([read(write_run(tmp_path / "a", stages={"grpo": 0.5}, metrics=rows))])
+    began = time.process_time()
+    drawn = curve(arm, "env/toy/success")
+    assert len(drawn.gaps) == 24_999 and drawn.smoothed.mean[12_000] == pytest.approx(2 / 3, abs=1e-3)
+    assert time.process_time() - began < 20  # without an index of the gaps, a hundred times that

@@ -5,10 +5,12 @@ import json
 import pytest
 from made_runs import unfinish, write_run
 from test_learning import metrics
+from typer.testing import CliRunner
 
+from agentgym_rl.cli import app
 from agentgym_rl.eval.comparison.arms import arms
 from agentgym_rl.eval.comparison.learning import curve
-from agentgym_rl.eval.comparison.runs import find, read
+from agentgym_rl.eval.comparison.runs import read, read_all
 
 
 def test_a_run_comes_back(tmp_path):
@@ -46,12 +48,43 @@ def test_folders_of_runs_and_globs(tmp_path):
     (tmp_path / "runs" / "going").mkdir()
     (tmp_path / "runs" / "going" / "config.yaml").write_text("seed: 0\n")
     (tmp_path / "runs" / "no_run").mkdir()
-    finished, unfinished = find([str(tmp_path / "runs")])
-    assert [path.name for path in finished] == ["a1", "a2", "b1"]
-    assert [path.name for path in unfinished] == ["going"]
-    assert [path.name for path in find([str(tmp_path / "runs" / "a*")])[0]] == ["a1", "a2"]
-    assert [path.name for path in find([str(tmp_path / "r*")])[0]] == ["a1", "a2", "b1"]
-    assert find([str(runs[0]), str(runs[0]), str(tmp_path / "runs" / "b*")])[0] == [runs[0]]
+
+    def found(*places):
+        return [run.name for run in read_all([str(place) for place in places])[0]]
+
+    assert [path.name for path in read_all([str(tmp_path / "runs")])[1]] == ["going"]
+    assert found(tmp_path / "runs") == found(tmp_path / "r*") == ["a1", "a2", "b1"]
+    assert found(tmp_path / "runs" / "a*") == ["a1", "a2"]
+    assert found(runs[0], runs[0], tmp_path / "runs" / "b*") == ["b1"]
+
+
+DAMAGE = {
+    "config.yaml": "[",
+    "summary.json": '{"name"',
+    "metrics.jsonl": '{"step": 1, "stage/grpo": 1}\n{"step": 2, "sta\n{"step": 3}\n',
+}
+
+
+@pytest.mark.parametrize("file", DAMAGE)
+def test_a_damaged_run_is_named_and_the_others_are_compared(tmp_path, file):
+    whole, damaged = (write_run(tmp_path / name, seed=seed, stages={"grpo": 0.2}) for seed, name in enumerate("ab"))
+    (damaged / file).write_text(DAMAGE[file])
+    runs, begun, faults = read_all([str(tmp_path)])
+    assert [run.folder for run in runs] == [whole] and not begun
+    assert len(faults) == 1 and str(damaged / file) in faults[0]
+    with pytest.raises(ValueError, match=file):
+        read_all([str(whole), str(damaged)])
+    for form in ([], ["--json"]):
+        result = CliRunner().invoke(app, ["compare", str(tmp_path), *form])
+        assert result.exit_code == 0 and f"left out, damaged: {damaged / file}" in result.output
+
+
+@pytest.mark.parametrize("line", ["[1]", '{"stage/grpo": 1}', "3"])
+def test_a_line_of_metrics_that_is_no_step_is_named(tmp_path, line):
+    run = write_run(tmp_path / "a", stages={"grpo": 0.2})
+    (run / "metrics.jsonl").write_text('{"step": 1}\n' + line + "\n")
+    with pytest.raises(ValueError, match=r"metrics.jsonl, line 2: not the metrics of a step"):
+        read_all([str(run)])
 
 
 @pytest.mark.parametrize(
@@ -62,7 +95,7 @@ def test_places_without_a_finished_run(tmp_path, place, says):
     (tmp_path / "going").mkdir()
     (tmp_path / "going" / "config.yaml").write_text("seed: 0\n")
     with pytest.raises(FileNotFoundError, match=says):
-        find([str(tmp_path / place)])
+        read_all([str(tmp_path / place)])
 
 
 def test_files_that_are_not_a_run(tmp_path):

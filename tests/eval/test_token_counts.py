@@ -47,3 +47,9 @@ def test_unknown_where_episodes_are_gone_or_carry_no_counts(tmp_path):
     store(tmp_path, "step000004", (0, 0))
     assert tokens_by_step(tmp_path, ROWS) is None
     assert tokens_by_step(tmp_path, ROWS[:1]) is None
+
+
+def test_a_damaged_file_of_episodes_leaves_tokens_unknown(tmp_path):
+    store(tmp_path, "step000002", (10, 20))
+    (tmp_path / "episodes" / "step000004.parquet").write_bytes(b"PAR1")
+    assert tokens_by_step(tmp_path, ROWS) is None

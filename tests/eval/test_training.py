@@ -87,6 +87,17 @@ def test_long_runs_are_thinned_and_keep_their_ends():
     assert len(line.y) == 150 and (line.x["steps"][0], line.x["steps"][-1]) == (1, 2000)
 
 
+def test_a_long_run_with_many_gaps_has_few_points():
+    rows = [unit(step, **({"actor__entropy": 1.0} if step % 3 else {})) for step in range(1, 6001)]
+    curves = lines(rows, "actor/entropy")
+    assert sum(len(line.y) for line in curves) == 150 and curves[-1].x["steps"][-1] == 5999
+
+
+def test_the_more_runs_lie_over_each_other_the_fewer_points_they_have():
+    rows = [unit(step, actor__entropy=1.0) for step in range(1, 201)]
+    assert {len(line.y) for line in lines(rows, "actor/entropy", [rows] * 99)} == {60}
+
+
 @pytest.fixture
 def runs(tmp_path):
     """A finished run with episodes, one that goes on, one that has only begun, one that cannot be read."""
@@ -170,6 +181,31 @@ def test_view_shows_a_folder_of_runs_a_glob_or_several(runs, served):
     assert view(f"{runs}/demo-a*")[0] == 0 and served.pop()[3] == "18 episodes"
     assert view(f"{runs}/demo-a/episodes")[0] == 0 and served.pop()[3] == "18 episodes"
     assert view(runs / "nothing")[0] == 2 and view(f"{runs}/x*")[0] == 2
+
+
+@pytest.mark.parametrize(
+    ("file", "content"),
+    [
+        ("episodes/step000000.parquet", "PAR1"),
+        ("../demo-a.notes.json", "{"),
+        ("metrics.jsonl", '{"step": 1, "sta\n{"step": 2}\n'),
+        ("metrics.jsonl", "[1]\n"),
+        ("config.yaml", "envs: {}\nrollout: {}\nmodel: {}\nalgorithm: grpo\n"),
+        ("config.yaml", "["),
+        ("state.json", '{"mixture": {"shares": {"individuals": [{}]}}}'),
+    ],
+)
+def test_a_damaged_run_is_named_and_the_others_are_shown(runs, tmp_path, served, file, content):
+    run_folder(write_run(runs / "whole", stages={"grpo": 0.5}))
+    (runs / "demo-a" / file).write_text(content)
+    code, said = view(runs, "--no-browser")
+    assert code == 0, said
+    stores, *_, front = served.pop()
+    Viewer(stores, 0, front).server_close()
+    assert "algorithm: grpo" in content or file.rpartition("/")[2] in said + front()
+    code, said = view(runs, "--html", tmp_path / "out", "--no-pictures")
+    assert code == 0, said
+    assert '<a href="whole/index.html">whole</a>' in (tmp_path / "out" / "index.html").read_text()
 
 
 def test_loading_the_page_again_shows_runs_and_episodes_that_have_come(runs, served):

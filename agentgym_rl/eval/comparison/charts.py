@@ -154,7 +154,7 @@ def _pieces(
 ) -> list[Line]:
     """A line for each piece of a curve, under one label."""
     lines = []
-    for piece in curve.pieces:
+    for piece in curve.thinned.pieces:
         mean, low, high = ([scale * value for value in values] for values in (piece.mean, piece.low, piece.high))
         band = (low, high) if piece.seeds > 1 else None
         says = _says(label, piece, scale, unit)

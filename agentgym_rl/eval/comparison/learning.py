@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
-from statistics import mean
+from itertools import accumulate, pairwise
+from statistics import fmean as mean
 from typing import Any
 
 from agentgym_rl.eval.comparison.arms import Arm
 from agentgym_rl.eval.comparison.compare import Column, Comparison, stage_before, success
 from agentgym_rl.eval.comparison.runs import Run
+from agentgym_rl.eval.html.chart import spaced
 
 AXES = {
     "episodes": "training episodes", "tokens": "training tokens", "updates": "updates", "minutes": "minutes",
@@ -20,6 +22,8 @@ AXES = {
 UPDATES, SECONDS = "run/stage_updates", "run/stage_training_s"
 SMOOTH = 12
 """Points from which a curve is smoothed."""
+DRAWN = 500
+"""Most points of a curve that are drawn."""
 ENOUGH = 3
 """Points from which a curve of evaluations is one; two are its ends only."""
 
@@ -38,6 +42,20 @@ class Curve:
     """Seeds that have the metric."""
     gaps: tuple[int, ...] = ()
     """Places of points before which a seed has a step without a value."""
+
+    @property
+    def thinned(self) -> Curve:
+        """The points that are drawn; a gap stays where one lies between two of them."""
+        places = spaced(len(self.mean), DRAWN)
+        before = [bisect_right(self.gaps, place) for place in places]
+        return Curve(
+            x={axis: tuple(along[place] for place in places) for axis, along in self.x.items()},
+            mean=tuple(self.mean[place] for place in places),
+            low=tuple(self.low[place] for place in places),
+            high=tuple(self.high[place] for place in places),
+            seeds=self.seeds,
+            gaps=tuple(place for place, (first, last) in enumerate(pairwise(before), start=1) if first < last),
+        )
 
     @property
     def pieces(self) -> list[Curve]:
@@ -145,7 +163,7 @@ def curve(arm: Arm, key: str) -> Curve | None:
     at = [[points[step] for points in by_run] for step in steps]
     axes = [axis for axis in AXES if all(axis in x for points in at for _, x in points)]
     values = [[value for value, _ in points] for points in at]
-    missing = {step for run in arm.runs for step in _missing(run, arm.stage, key)}
+    missing = sorted({step for run in arm.runs for step in _missing(run, arm.stage, key)})
     joined = pairwise(steps)
     return Curve(
         x={axis: tuple(mean(x[axis] for _, x in points) for points in at) for axis in axes},
@@ -154,7 +172,9 @@ def curve(arm: Arm, key: str) -> Curve | None:
         high=tuple(map(max, values)),
         seeds=len(by_run),
         gaps=tuple(
-            place for place, ends in enumerate(joined, start=1) if any(ends[0] < step < ends[1] for step in missing)
+            place
+            for place, (first, last) in enumerate(joined, start=1)
+            if bisect_right(missing, first) < bisect_left(missing, last)
         ),
     )
 
@@ -167,7 +187,7 @@ def _points(run: Run, stage: str, key: str) -> dict[int, tuple[float, dict[str, 
     stands at the time of the weights that it evaluates.
     """
     rows, before = _rows(run, stage)
-    units = {row["step"]: row for row in rows if not any(name.startswith("val/") for name in row)}
+    units = {row["step"]: row for row in run.units if f"stage/{stage}" in row}
     if not units:
         return {}
     origin = before[0]["step"] if before else 0
@@ -197,8 +217,11 @@ def _missing(run: Run, stage: str, key: str) -> list[int]:
     head, _, tail = key.rsplit("/", 2)
     rows, before = _rows(run, stage)
     origin = before[0]["step"] if before else 0
-    like = [row for row in rows if any(name.startswith(f"{head}/") and name.endswith(f"/{tail}") for name in row)]
-    return [row["step"] - origin for row in like if key not in row]
+    return [
+        row["step"] - origin
+        for row in rows
+        if key not in row and any(name.startswith(f"{head}/") and name.endswith(f"/{tail}") for name in row)
+    ]
 
 
 def _rows(run: Run, stage: str) -> tuple[list[Mapping[str, Any]], list[Mapping[str, Any]]]:
@@ -249,5 +272,6 @@ def _a_step(arms: Sequence[Arm], env: str) -> int | None:
 
 def _moving(values: Sequence[float], reach: int) -> tuple[float, ...]:
     """The mean of each value and its neighbours, as many on either side; fewer at both ends."""
+    sums = [*accumulate(values, initial=0.0)]
     reaches = [min(reach, at, len(values) - 1 - at) for at in range(len(values))]
-    return tuple(mean(values[at - own_reach : at + own_reach + 1]) for at, own_reach in enumerate(reaches))
+    return tuple((sums[at + own + 1] - sums[at - own]) / (2 * own + 1) for at, own in enumerate(reaches))

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from agentgym_rl.data.episode_store import EpisodeStore
-from agentgym_rl.data.files import read_jsonl
 from agentgym_rl.envs.core import MissingExtra
 from agentgym_rl.envs.tables import json_object
 from agentgym_rl.eval.evaluation.rules import flat, read_config
-from agentgym_rl.eval.watching import Standing
+from agentgym_rl.eval.units import Row
+from agentgym_rl.eval.watching import Standing, begun, read_rows
 from agentgym_rl.eval.watching import read as standing
 
 
@@ -41,18 +41,19 @@ class Run:
         return self.config.get(f"envs.{env}.panels.{panel}.role") == "validation"
 
     @cached_property
-    def metrics(self) -> list[dict[str, Any]]:
+    def metrics(self) -> list[Row]:
         """Rows of ``metrics.jsonl``; none where a finished run no longer has it."""
-        return list(read_jsonl(self._metrics_file, torn_end=self.stage is not None)) if self.has_metrics else []
+        return read_rows(self.folder, torn_end=self.stage is not None) if self.has_metrics else []
+
+    @cached_property
+    def units(self) -> list[Row]:
+        """Those rows that are no evaluations."""
+        return [row for row in self.metrics if not any(name.startswith("val/") for name in row)]
 
     @property
     def has_metrics(self) -> bool:
         """Whether there is anything to draw curves of."""
-        return self._metrics_file.is_file()
-
-    @property
-    def _metrics_file(self) -> Path:
-        return self.folder / "metrics.jsonl"
+        return begun(self.folder)
 
     @cached_property
     def tokens(self) -> dict[int, float] | None:
@@ -66,29 +67,40 @@ def trained(config: Mapping[str, Any]) -> list[str]:
     return [env for env in envs if config.get(f"envs.{env}.share") != 0]
 
 
-def find(places: Sequence[str]) -> tuple[list[Path], list[Path]]:
-    """Folders of runs, and of runs that have only begun.
+def read_all(places: Sequence[str]) -> tuple[list[Run], list[Path], list[str]]:
+    """Runs with their metrics, folders of runs that have only begun, and what is wrong with those that are damaged.
 
     Args:
         places: each the folder of a run, a folder of runs, or a glob of either.
 
     Raises:
         FileNotFoundError: a place does not exist, or is or holds no run that can be compared.
+        ValueError: a run that is a place of its own is damaged, or no run of a place is whole.
     """
-    runs: list[Path] = []
-    begun: list[Path] = []
+    runs: dict[Path, Run] = {}
+    only_begun: dict[Path, None] = {}
+    damaged: dict[str, None] = {}
     for place in places:
         folders, inside = folders_of(place)
-        readable = [path for path in inside if (path / "summary.json").is_file() or _going(path) is not None]
-        if not readable and len(folders) == 1:
-            raise FileNotFoundError(
+        whole: list[Run] = []
+        faults: list[ValueError] = []
+        for path in inside:
+            try:
+                run = read(path)
+                _ = run.metrics  # they may be damaged
+                whole.append(run)
+            except FileNotFoundError:
+                only_begun[path] = None
+            except ValueError as error:
+                faults.append(error)
+        if not whole and len(folders) == 1:
+            raise next(iter(faults), None) or FileNotFoundError(
                 f"{folders[0]} is not the folder of a run that can be compared and holds none: no summary.json, and no "
                 "metrics.jsonl and state.json; a run writes them with its first unit"
             )
-        runs += readable
-        begun += [path for path in inside if path not in readable]
-    unique = {path.resolve(): path for path in runs}
-    return list(unique.values()), begun
+        runs |= {run.folder.resolve(): run for run in whole}
+        damaged |= dict.fromkeys(map(str, faults))
+    return list(runs.values()), list(only_begun), list(damaged)
 
 
 def folders_of(place: str) -> tuple[list[Path], list[Path]]:
@@ -119,10 +131,10 @@ def read(folder: Path) -> Run:
         FileNotFoundError: the folder lacks ``config.yaml``, or both ``summary.json`` and what stands in for it.
         ValueError: one of them is not what a run writes.
     """
-    config = read_config(folder)
     finished, going = (folder / "summary.json").is_file(), _going(folder)
     if not finished and going is None:
         raise FileNotFoundError(f"{folder / 'summary.json'} does not exist; {folder} has only begun, or is no run")
+    config = read_config(folder)
     file = folder / ("summary.json" if finished else "state.json")
     content = json_object(file)
     try:
@@ -180,8 +192,8 @@ def tokens_by_step(folder: Path, rows: Sequence[Mapping[str, Any]]) -> dict[int,
         rows: the run's metrics.
 
     Returns:
-        None where they were not logged and cannot be counted: episodes are gone, carry no token counts, or pyarrow is
-        not installed.
+        None where they were not logged and cannot be counted: episodes are gone or damaged, carry no token counts, or
+        pyarrow is not installed.
     """
     units = [row for row in rows if not any(name.startswith("val/") for name in row)]
     if any("run/tokens" in row for row in units):
@@ -196,10 +208,10 @@ def tokens_by_step(folder: Path, rows: Sequence[Mapping[str, Any]]) -> dict[int,
 
 
 def _stored(folder: Path) -> dict[str, int]:
-    """Tokens of the episodes of each file; empty where there are none."""
+    """Tokens of the episodes of each file; empty where there are none, or some cannot be read."""
     try:
         table = EpisodeStore(folder / "episodes").table
-    except (FileNotFoundError, MissingExtra):
+    except (FileNotFoundError, MissingExtra, ValueError):
         return {}
     sums = table.group_by("file").aggregate([("prompt_tokens", "sum"), ("response_tokens", "sum")])
     return {row["file"]: row["prompt_tokens_sum"] + row["response_tokens_sum"] for row in sums.to_pylist()}

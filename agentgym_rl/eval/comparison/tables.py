@@ -42,14 +42,15 @@ def remarks(comparison: Comparison) -> list[str]:
     return sentences + ([f"nor do {len(pairs) - MOST} other pairs of runs share one"] if len(pairs) > MOST else [])
 
 
-def training(comparison: Comparison, begun: Sequence[Path]) -> list[str]:
-    """Which runs still train.
+def training(comparison: Comparison, begun: Sequence[Path], damaged: Sequence[str]) -> list[str]:
+    """Which runs still train, and which are left out.
 
     Args:
-        begun: runs that are left out, see :func:`agentgym_rl.eval.comparison.runs.find`.
+        begun: see :func:`agentgym_rl.eval.comparison.runs.read_all`, as for ``damaged``.
     """
     lines = [f"not finished, in {run.stage}: {run.folder}" for run in comparison.runs if run.stage is not None]
-    return [*lines, *(f"left out, nothing is learnt yet: {folder}" for folder in begun)]
+    lines += [f"left out, nothing is learnt yet: {folder}" for folder in begun]
+    return [*lines, *(f"left out, damaged: {fault}" for fault in damaged)]
 
 
 def _success(comparison: Comparison) -> Table:

@@ -37,6 +37,11 @@ class Line:
     """Number by which the page hides lines."""
 
 
+def spaced(count: int, most: int) -> list[int]:
+    """The places of so many points that are drawn: both ends and, evenly between them, at most ``most`` in all."""
+    return [*range(count)] if count <= most else [round(place * (count - 1) / (most - 1)) for place in range(most)]
+
+
 @dataclass(frozen=True, slots=True)
 class Chart:
     """Lines over the same axes."""

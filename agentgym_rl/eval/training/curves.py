@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from itertools import groupby, pairwise
 from math import isfinite
 
-from agentgym_rl.eval.html.chart import Chart, Line
+from agentgym_rl.eval.html.chart import Chart, Line, spaced
 from agentgym_rl.eval.units import Row, stage_of
 
 AXES = {
@@ -14,8 +14,10 @@ AXES = {
 """What charts are drawn against, from the beginning of the run."""
 _SPENT = {"episodes": ("run/episodes", 1), "tokens": ("run/tokens", 1), "minutes": ("run/wall_s", 60)}
 """Metric and divisor of an axis."""
-MAX_POINTS = 150
-"""Points of a line, evenly spaced; as many as a page draws."""
+MAX_POINTS, MIN_POINTS = 150, 20
+"""Points of a run in a stage, evenly spaced; the fewer, the more runs lie over each other."""
+OF_CHART = 6000
+"""Points of a chart, about."""
 SPEED = "tokens/s"
 """Name of the metric that :func:`with_speed` adds."""
 
@@ -80,9 +82,18 @@ def charts(runs: Mapping[str, Sequence[Row]], looks: Mapping[str, tuple[str, str
         looks: colour, line style and key of its lines.
     """
     timed = {label: with_speed(rows) for label, rows in runs.items()}
+    kinds = {
+        kind: {label: [row for row in rows if _evaluates(row) == kind] for label, rows in timed.items()}
+        for kind in (False, True)
+    }
+    most = max(MIN_POINTS, min(MAX_POINTS, OF_CHART // max(1, len(runs))))
     drawn = []
     for measure in measures(timed):
-        lines = [line for label, rows in timed.items() for line in _lines(label, rows, measure, *looks[label])]
+        lines = [
+            line
+            for label, rows in kinds[measure.evaluated].items()
+            for line in _lines(label, rows, measure, most, *looks[label])
+        ]
         if lines:
             drawn.append((measure, _chart(measure, lines)))
     return drawn
@@ -108,14 +119,18 @@ def _chart(measure: Measure, lines: Sequence[Line]) -> Chart:
                  y_label="%" if measure.percent else "", bottom=bottom)  # fmt: skip
 
 
-def _lines(label: str, rows: Sequence[Row], measure: Measure, colour: str, dashes: str, key: int) -> Iterator[Line]:
-    matching = [row for row in rows if _evaluates(row) == measure.evaluated]
-    for (_, has_value), group in groupby(matching, lambda row: (stage_of(row), _value(row, measure) is not None)):
-        if has_value:
-            piece = _thinned(list(group))
-            scale = 100.0 if measure.percent else 1.0
-            y = [_short(scale * (_value(row, measure) or 0.0)) for row in piece]
-            yield Line(label, colour, _x(piece), y, dashes=dashes, key=key)
+def _lines(
+    label: str, rows: Sequence[Row], measure: Measure, most: int, colour: str, dashes: str, key: int
+) -> Iterator[Line]:
+    scale = 100.0 if measure.percent else 1.0
+    for _, group in groupby(rows, stage_of):
+        of_stage = [(row, _value(row, measure)) for row in group]
+        valued = [(place, row, value) for place, (row, value) in enumerate(of_stage) if value is not None]
+        gaps_before = [place - number for number, (place, _, _) in enumerate(valued)]
+        for _, numbers in groupby(spaced(len(valued), most), gaps_before.__getitem__):
+            piece = [valued[number] for number in numbers]
+            y = [_short(scale * value) for _, _, value in piece]
+            yield Line(label, colour, _x([row for _, row, _ in piece]), y, dashes=dashes, key=key)
 
 
 def _x(rows: Sequence[Row]) -> dict[str, list[float]]:
@@ -141,12 +156,6 @@ def _split(name: str) -> tuple[str, str]:
     """Panel and environment of ``val/<panel>/<env>/success``; a panel's name may hold slashes."""
     panel, env = name.removeprefix("val/").removesuffix("/success").rsplit("/", 1)
     return panel, env
-
-
-def _thinned(rows: list[Row]) -> list[Row]:
-    if len(rows) <= MAX_POINTS:
-        return rows
-    return [rows[round(place * (len(rows) - 1) / (MAX_POINTS - 1))] for place in range(MAX_POINTS)]
 
 
 def _short(value: float) -> float:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from agentgym_rl.eval.evaluation.rules import read_config
+from agentgym_rl.eval.evaluation.rules import flat, read_config
 from agentgym_rl.eval.html import render, script
 from agentgym_rl.eval.html.palette import ARMS, DASHES
 from agentgym_rl.eval.training.curves import AXES, charts
@@ -37,7 +37,8 @@ class Trained:
             standing, settings = read(folder) if begun(folder) else None, played(folder)
         except ValueError as error:
             return cls(folder, "", "", None, error=str(error))
-        return cls(folder, config.get("algorithm", {}).get("name", ""), str(config.get("seed", "")), standing, settings)
+        of = dict(flat(config))
+        return cls(folder, of.get("algorithm.name", ""), str(of.get("seed", "")), standing, settings)
 
     @property
     def rows(self) -> Sequence[Mapping[str, Any]]:

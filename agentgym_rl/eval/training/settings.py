@@ -47,12 +47,16 @@ def played(folder: Path) -> list[Played]:
         ValueError: ``state.json`` cannot be read.
     """
     file = folder / "state.json"
-    shares = ((json_object(file) if file.is_file() else {}).get("mixture") or {}).get("shares") or {}
-    return [
-        Played(each["name"], each["env"], each["settings"], each["born"], each["died"], each["parents"],
-               each["episodes"], 100 * each["estimate"])
-        for each in shares.get("individuals", ())
-    ]  # fmt: skip
+    state = json_object(file) if file.is_file() else {}
+    try:
+        shares = (state.get("mixture") or {}).get("shares") or {}
+        return [
+            Played(each["name"], each["env"], each["settings"], each["born"], each["died"], each["parents"],
+                   each["episodes"], 100 * each["estimate"])
+            for each in shares.get("individuals", ())
+        ]  # fmt: skip
+    except (AttributeError, KeyError, TypeError) as error:
+        raise ValueError(f"{file} is not what this version writes ({type(error).__name__}: {error})") from error
 
 
 def rows(settings: Sequence[Played]) -> list[Played]:

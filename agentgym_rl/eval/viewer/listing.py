@@ -39,5 +39,9 @@ def listing(store: EpisodeStore) -> dict[str, Any]:
 
 
 def findings(place: Path) -> list[str]:
-    """Why stages of a run learned nothing; none where the place is not the folder of a run."""
-    return [str(finding) for finding in watching.read(place).findings] if watching.begun(place) else []
+    """Why stages of a run learned nothing, or why its metrics do not say; none where the place is not the folder of a
+    run."""
+    try:
+        return [str(finding) for finding in watching.read(place).findings] if watching.begun(place) else []
+    except ValueError as error:
+        return [str(error)]
