@@ -68,7 +68,9 @@ def main() -> None:
     parser.add_argument("--project", help="left out, the runs' own")
     given = parser.parse_args()
     try:
-        runs, *_ = read_all(given.runs)
+        runs, begun, damaged = read_all(given.runs)
+        for left_out in (*begun, *damaged):
+            print(f"left out: {left_out}", file=sys.stderr)
         projects = {str(run.config["logger.project"]) for run in runs}
         if given.project is None and len(projects) > 1:
             raise ValueError(f"the runs are in several projects ({', '.join(sorted(projects))}); choose with --project")

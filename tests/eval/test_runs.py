@@ -1,6 +1,7 @@
 """Finding and reading runs."""
 
 import json
+import re
 
 import pytest
 from made_runs import unfinish, write_run
@@ -77,6 +78,13 @@ def test_a_damaged_run_is_named_and_the_others_are_compared(tmp_path, file):
     for form in ([], ["--json"]):
         result = CliRunner().invoke(app, ["compare", str(tmp_path), *form])
         assert result.exit_code == 0 and f"left out, damaged: {damaged / file}" in result.output
+
+
+def test_where_no_run_is_whole_the_first_fault_is_the_error(tmp_path):
+    for name in "ab":
+        (write_run(tmp_path / name, stages={"grpo": 0.2}) / "config.yaml").write_text("[")
+    with pytest.raises(ValueError, match=re.escape(str(tmp_path / "a" / "config.yaml"))):
+        read_all([str(tmp_path / "*")])
 
 
 @pytest.mark.parametrize("line", ["[1]", '{"stage/grpo": 1}', "3"])

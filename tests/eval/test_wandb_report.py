@@ -54,3 +54,10 @@ def test_without_a_network_it_says_so(folders, monkeypatch):
 
 def test_without_runs_it_says_so(tmp_path, monkeypatch):
     assert "nothing does not exist" in command(monkeypatch, tmp_path / "nothing")
+
+
+def test_a_run_that_is_left_out_is_named(folders, monkeypatch, capsys):
+    monkeypatch.setenv("WANDB_BASE_URL", "http://127.0.0.1:9")
+    (folders[1] / "summary.json").write_text("{")
+    command(monkeypatch, folders[0].parent)
+    assert f"left out: {folders[1]}" in capsys.readouterr().err

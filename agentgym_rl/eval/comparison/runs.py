@@ -93,7 +93,7 @@ def read_all(places: Sequence[str]) -> tuple[list[Run], list[Path], list[str]]:
                 only_begun[path] = None
             except ValueError as error:
                 faults.append(error)
-        if not whole and len(folders) == 1:
+        if not whole and (faults or len(folders) == 1):
             raise next(iter(faults), None) or FileNotFoundError(
                 f"{folders[0]} is not the folder of a run that can be compared and holds none: no summary.json, and no "
                 "metrics.jsonl and state.json; a run writes them with its first unit"
