@@ -328,6 +328,20 @@ def test_play_stops_at_the_turn_limit():
     assert "no turns left after 2 turns" in result.stdout
 
 
+def test_a_check_ends_at_once(monkeypatch):
+    asked = []
+
+    def goal(self, task):
+        asked.append(task)
+        if len(asked) == 1:
+            os.kill(os.getpid(), signal.SIGINT)
+        return "count"
+
+    monkeypatch.setattr(toy.Counter, "goal", goal)
+    assert run("check", "counter", "--all").exit_code == 130
+    assert len(asked) == 1
+
+
 @pytest.mark.slow
 def test_check_passes_and_fails():
     result = run("check", "counter", "--n", 2, "--style", "compact")

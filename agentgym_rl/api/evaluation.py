@@ -140,7 +140,7 @@ class Evaluation:
 
 
 def evaluate(
-    policy: str | Policy | Respond,
+    policy: str | Path | Policy | Respond,
     panel: str,
     *,
     host: EnvHost | None = None,
@@ -169,7 +169,7 @@ def evaluate(
         EnvUnavailable: too few episodes count (``min_counted``).
         EnvError: an environment cannot run.
     """
-    opened = None if isinstance(policy, str) else policy if isinstance(policy, Policy) else function(policy)
+    opened = None if isinstance(policy, (str, Path)) else policy if isinstance(policy, Policy) else function(policy)
     request: EvalRequest = requests.of({"panel": panel, "policy": policy if opened is None else opened.name, **keys})
     if opened is not None and "temperature" in keys and opened.temperature not in (None, request.temperature):
         raise ValueError(

@@ -71,7 +71,13 @@ def check_samples(policy: str, samples: int, temperature: float) -> None:
 
 
 def function(respond: Respond) -> Function:
-    """A policy of a function, which is told apart from another of its name by its source, or else by its bytecode."""
+    """A policy of a function, which is told apart from another of its name by its source, or else by its bytecode.
+
+    Raises:
+        ValueError: it is none, or one that is to be awaited.
+    """
+    if not callable(respond) or inspect.iscoroutinefunction(respond):
+        raise ValueError(f"policy={respond!r}: give a name, or a function, not an async one, that returns the response")
     policy = Function(respond)
     policy.weights = sha256(repr(_text_of(respond)).encode()).hexdigest()[:12]
     return policy

@@ -1,6 +1,7 @@
 """The keys of an evaluation: texts or values read into a typed dataclass by OmegaConf."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, fields
 from difflib import get_close_matches
 from math import isfinite
@@ -69,6 +70,9 @@ class Rollouts:
             raise ValueError(f"temperature={self.temperature:g} is below 0; give 0, which is greedy, or more")
         if self.seed < 0:
             raise ValueError(f"seed={self.seed} is below 0; give 0 or more")
+        for key, value in vars(self).items():
+            if isinstance(value, Path):
+                setattr(self, key, value.expanduser())
 
     def given(self, *keys: str) -> list[str]:
         """Those of the keys that do not have the value of one that is left out."""
@@ -139,12 +143,13 @@ def read(arguments: list[str], kind: type[R] = EvalRequest) -> R:  # type: ignor
         if key in _LISTS and not value.startswith("["):
             text = f"{key}=[{value}]"
         as_it_is = key in plain and value != "null"
-        _merge(config, f"{key}={value}", OmegaConf.create({key: value}) if as_it_is else _yaml(text))
+        with _in_words(f"{key}={value}"):
+            config.merge_with({key: _literal(value)} if as_it_is else OmegaConf.from_dotlist([text]))
     return _whole(config, kind)
 
 
 def of(values: Mapping[str, Any], kind: type[R] = EvalRequest) -> R:  # type: ignore[assignment]
-    """The request that values make; ``options`` is a mapping of environments to their options.
+    """The request that values make, also numbers of numpy; ``options`` is a mapping of environments to their options.
 
     Raises:
         ValueError: a key is unknown, or a value is of the wrong type.
@@ -153,7 +158,9 @@ def of(values: Mapping[str, Any], kind: type[R] = EvalRequest) -> R:  # type: ig
     for key, value in values.items():
         if key != "options":
             _check(key, kind)
-        _merge(config, f"{key}={value!r}", OmegaConf.create({key: value}))
+        plain = value.tolist() if hasattr(value, "tolist") else value
+        with _in_words(f"{key}={plain!r}"):
+            config.merge_with({key: _literal(plain)})
     return _whole(config, kind)
 
 
@@ -162,16 +169,18 @@ def _is_text(hint: Any) -> bool:
     return bool({str, Path} & {*get_args(hint)} if isinstance(hint, UnionType) else hint in (str, Path))
 
 
-def _yaml(text: str) -> DictConfig:
+def _literal(value: Any) -> Any:
+    """A text in which OmegaConf finds nothing to interpolate; another value as it is."""
+    return value.replace("${", r"\${") if isinstance(value, str) else value
+
+
+@contextmanager
+def _in_words(text: str) -> Iterator[None]:
+    """Raises ValueError: inside, ``KEY=VALUE`` cannot be read."""
     try:
-        return OmegaConf.from_dotlist([text])
+        yield
     except YAMLError as error:
         raise ValueError(f"{text} cannot be read; quote the value") from error
-
-
-def _merge(config: DictConfig, text: str, override: Any) -> None:
-    try:
-        config.merge_with(override)
     except OmegaConfBaseException as error:
         raise ValueError(
             refused(str(error), text.partition("=")[0]) or f"{text}: {str(error).splitlines()[0]}"

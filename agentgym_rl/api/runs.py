@@ -80,7 +80,7 @@ def load(run: str | Path) -> RunData:
         ValueError: its configuration cannot be read.
     """
     folder = Path(run)
-    return RunData(folder, read_config(folder))
+    return RunData(folder.absolute(), read_config(folder))
 
 
 def _rows(summary: Mapping[str, Any]) -> Iterator[dict[str, Any]]:

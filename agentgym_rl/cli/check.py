@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
@@ -38,15 +39,19 @@ def command(
 
     if everything and n is not None:
         raise ValueError("--all tries every task; leave --n out")
-    with common.phases(f"checking {env}") as bar:
-        report = check(
-            env,
-            split,
-            None if everything else 20 if n is None else n,
-            common.env_options(env, option, style),
-            progress=lambda title, share: bar(title, round(100 * share), 100),
-            host=common.place(host, address, token_env),
-        )
+    handler = signal.signal(signal.SIGINT, _at_once)
+    try:
+        with common.phases(f"checking {env}") as bar:
+            report = check(
+                env,
+                split,
+                None if everything else 20 if n is None else n,
+                common.env_options(env, option, style),
+                progress=lambda title, share: bar(title, round(100 * share), 100),
+                host=common.place(host, address, token_env),
+            )
+    finally:
+        signal.signal(signal.SIGINT, handler)
     if as_json:
         common.print_json(asdict(report) | {"passed": report.passed})
         raise typer.Exit(0 if report.passed else 1)
@@ -58,6 +63,11 @@ def command(
         table.add_row(finding.name, MARKS[finding.passed], escape(_detail(finding)))
     common.print_table(common.console(), table)
     raise typer.Exit(0 if report.passed else 1)
+
+
+def _at_once(*_: object) -> None:
+    """Ends the command. asyncio's handler would wait for a task to pause, which a check of many tasks does late."""
+    raise KeyboardInterrupt
 
 
 def _detail(finding: Finding) -> str:

@@ -19,6 +19,7 @@ from agentgym_rl.rollout.policies import Random
 from agentgym_rl.rollout.policies.scripted import Function
 from agentgym_rl.rollout.settings import RolloutSettings
 
+numpy = pytest.importorskip("numpy")
 pytest.importorskip("pandas")
 pytest.importorskip("scipy")
 pytestmark = pytest.mark.usefixtures("toys")
@@ -219,6 +220,32 @@ def test_options_and_rules_are_taken():
     evaluation = ag.evaluate("oracle", "counter:test:3", options={"counter": {"hurry": True}}, style="compact")
     assert evaluation.result.plan["rules"]["options"] == {"counter": {"hurry": True}}
     assert evaluation.result.plan["rules"]["settings"]["style"] == "compact"
+
+
+def test_numbers_of_numpy_are_taken():
+    numbers = {"samples": numpy.int64(2), "temperature": numpy.float32(1), "price": numpy.array([0.5, 1.0])}
+    assert len(ag.evaluate(count_up, "counter:test:3", **numbers).records) == 6
+
+
+def test_texts_are_taken_as_they_are(monkeypatch, tmp_path):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for out, folder in {"${seed}": "${seed}", "half${": "half${", "~/kept": tmp_path / "kept"}.items():
+        assert ag.evaluate("oracle", "counter:test:3", out=out).folder == Path(folder)
+
+
+def test_a_policy_may_be_a_path(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"config\.json"):
+        ag.evaluate(tmp_path, "counter:test:3")
+
+
+async def awaited(messages):
+    return "Action: say 1"
+
+
+@pytest.mark.parametrize("policy", [None, awaited])
+def test_what_returns_no_response_is_refused(policy):
+    with pytest.raises(ValueError, match="give a name, or a function, not an async one, that returns the response"):
+        ag.evaluate(policy, "counter:test:3")
 
 
 def test_it_runs_in_a_notebook():

@@ -91,6 +91,13 @@ def test_a_run_that_is_not_finished(run):
         loaded.episodes  # noqa: B018
 
 
+def test_tables_are_read_from_another_folder_too(run, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    loaded = ag.load(run.name)
+    monkeypatch.chdir("/")
+    assert len(loaded.metrics) == len(METRICS)
+
+
 def test_what_is_no_run_is_told(tmp_path):
     with pytest.raises(FileNotFoundError, match="is not the folder of a run"):
         ag.load(tmp_path)

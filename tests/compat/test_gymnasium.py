@@ -102,8 +102,9 @@ def test_environments_run_in_forked_processes():
         assert pool.map_async(_plays, [0, 1]).get(60) == [here, here]
 
 
-def test_vector_environments():
-    envs = gymnasium.make_vec("agentgym_rl/textcraft-v0", num_envs=2, vectorization_mode="sync")
+@pytest.mark.parametrize(("mode", "arguments"), [("sync", {}), ("async", {"shared_memory": False})])
+def test_vector_environments(mode, arguments):
+    envs = gymnasium.make_vec("agentgym_rl/textcraft-v0", num_envs=2, vectorization_mode=mode, vector_kwargs=arguments)
     seen, _ = envs.reset(seed=[0, 1])
     assert len(seen) == 2 and seen[0] != seen[1]
     seen, rewards, *_ = envs.step(["inventory", "inventory"])

@@ -176,6 +176,7 @@ def test_help_names_every_key():
         (["panel=counter:test", "policy=oracle", "options.counter"], "not KEY=VALUE"),
         (["panel=counter:test", "policy=oracle", "options=3"], "'options' is not options.ENV.KEY"),
         (["panel=counter:test", "policy=oracle", "seed=[1"], r"seed=\[1 cannot be read; quote the value"),
+        (["panel=counter:test", "policy=oracle", "options.counter.hurry=${a"], r"options.counter.hurry=\$\{a: "),
         (["--compare", "a", "b"], "a/result.json does not exist|a does not exist"),
         (["--compare", "a", "b", "panel=counter:test"], "--compare takes two results and no keys"),
         (["--compare", "a", "b", "--address", "http://x"], "--compare takes two results and no keys, got 'http://x'"),

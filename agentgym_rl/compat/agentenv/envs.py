@@ -85,7 +85,7 @@ class EnvClient(BaseEnvClient):
             TaskNotFound: there is no such task.
             EnvUnavailable, EnvTimeout, ProtocolError: the server failed.
         """
-        self._seen = wait(self._remote.reset(Task(self.env, idx))).text
+        self._seen = wait(self._remote.reset(Task(self.env, int(idx)))).text
         return {"observation": self._seen, "reward": 0.0, "done": False}
 
     def step(self, action: str) -> StepOutput:
