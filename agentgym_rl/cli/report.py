@@ -5,15 +5,18 @@ from pathlib import Path
 from rich.console import Console
 
 from agentgym_rl.cli.common import say
-from agentgym_rl.engine.run.metrics_log import read
 from agentgym_rl.envs.tables import json_object
 from agentgym_rl.eval.report import draw, results
+from agentgym_rl.eval.units import finite
+from agentgym_rl.eval.watching import read_rows
 
 
 def picture(folder: Path) -> Path:
     """Draw the curves of a run into its folder."""
     summary = json_object(folder / "summary.json")
-    return draw(summary, read(folder), folder / "curves.png", f"{summary['name']}, seed {summary['seed']}")
+    return draw(
+        summary, [*map(finite, read_rows(folder))], folder / "curves.png", f"{summary['name']}, seed {summary['seed']}"
+    )
 
 
 def report(folder: Path, console: Console) -> None:

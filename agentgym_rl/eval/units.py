@@ -1,6 +1,7 @@
 """Rows of ``metrics.jsonl`` that are units of a stage: an epoch, a training step, an exploration."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from math import isfinite
 from typing import Any
 
 Row = Mapping[str, Any]
@@ -8,7 +9,14 @@ Row = Mapping[str, Any]
 
 UNITS = "run/units"
 """Metric with the number of units of the stage that a row belongs to; rows of evaluations have none."""
+COUNTERS = ("run/", "stage/")
+"""How the names of metrics begin that say where in the run a row is."""
 _STAGE = "stage/"
+
+
+def finite(row: Row) -> Row:
+    """The row without what is no finite number, which has no place in a chart and no word in JSON."""
+    return {key: value for key, value in row.items() if isinstance(value, int | float) and isfinite(value)}
 
 
 def stage_of(row: Row) -> str | None:

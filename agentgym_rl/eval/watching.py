@@ -6,13 +6,14 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agentgym_rl.envs.tables import numbered_jsonl
 from agentgym_rl.eval.diagnosis import Finding, diagnose
 from agentgym_rl.eval.step_line import duration
-from agentgym_rl.eval.units import UNITS, Row, by_stage, left_s, number, stage_of
+from agentgym_rl.eval.units import COUNTERS, UNITS, Row, by_stage, finite, left_s, number, stage_of
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -29,10 +30,15 @@ class Standing:
     """What ``metrics.jsonl`` says of a run."""
 
     name: str
-    rows: Sequence[Row]
+    logged: Sequence[Row]
     written: float
     """When the last row was written, or the run began where there is none, in seconds since the epoch."""
     finished: bool
+
+    @cached_property
+    def rows(self) -> list[Row]:
+        """The finite values of what was logged."""
+        return [*map(finite, self.logged)]
 
     @property
     def stage(self) -> str | None:
@@ -52,7 +58,7 @@ class Standing:
     @property
     def findings(self) -> list[Finding]:
         """Stages that learned nothing, and why."""
-        return diagnose(self.rows)
+        return diagnose(self.logged)
 
     def curves(self) -> dict[tuple[str, str], list[float]]:
         """Success by environment and source: ``training``, or a panel."""
@@ -109,7 +115,9 @@ def read_rows(folder: Path, torn_end: bool = True) -> list[Row]:
     for line, row in numbered_jsonl(file, torn_end):
         if not isinstance(row, dict) or not isinstance(row.get("step"), int):
             raise ValueError(f"{file}, line {line}: not the metrics of a step")
-        rows.append(row)
+        if wrong := [key for key in row.keys() - finite(row).keys() if key.startswith(COUNTERS)]:
+            raise ValueError(f"{file}, line {line}: {wrong[0]} is {row[wrong[0]]!r}, not a finite number")
+        rows.append({key: value for key, value in row.items() if value is not None})
     return rows
 
 

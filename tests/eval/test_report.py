@@ -5,10 +5,12 @@ from io import StringIO
 from pathlib import Path
 
 import pytest
+from made_runs import write_run
 from rich.console import Console
 
 pytest.importorskip("matplotlib")
 
+from agentgym_rl.cli.report import picture
 from agentgym_rl.eval import report
 from agentgym_rl.eval.report import draw, percent, results
 
@@ -105,3 +107,10 @@ def test_a_step_without_episodes_of_an_environment_is_a_gap_in_its_curve():
     line = report._training_line("maze", metrics, "red")
     assert line.x == {"episodes": [8, 16, 24]} and line.y[::2] == [50, 100] and math.isnan(line.y[1])
     assert report._training_line("wordle", metrics, "red").y == []
+
+
+def test_a_metric_without_a_value_is_a_gap_in_the_picture(tmp_path):
+    rows = [
+        {"step": step, "run/episodes": step, "env/toy/success": value} for step, value in enumerate((0.1, None, 0.2))
+    ]
+    assert picture(write_run(tmp_path / "run", stages={"grpo": 0.2}, metrics=rows)).is_file()

@@ -95,6 +95,18 @@ def test_a_line_of_metrics_that_is_no_step_is_named(tmp_path, line):
         read_all([str(run)])
 
 
+@pytest.mark.parametrize("value", ["NaN", "Infinity", "null"])
+def test_a_count_or_a_success_that_is_no_number_is_named(tmp_path, value):
+    run = write_run(tmp_path / "a", stages={"grpo": 0.2})
+    (run / "metrics.jsonl").write_text(f'{{"step": 1, "stage/grpo": 1, "run/wall_s": {value}}}\n')
+    with pytest.raises(ValueError, match=r"metrics.jsonl, line 1: run/wall_s is .*, not a finite number"):
+        read_all([str(run)])
+    summary = (run / "summary.json").read_text()
+    (run / "summary.json").write_text(summary.replace('"success": 0.2', f'"success": {value}'))
+    with pytest.raises(ValueError, match=r"summary\.json.*number"):
+        read_all([str(run)])
+
+
 @pytest.mark.parametrize(
     ("place", "says"),
     [("none", "none does not exist"), ("x*", r"x\* does not exist"), ("going", "not the folder of a run that can")],

@@ -2,6 +2,7 @@
 
 import http.client
 import json
+import math
 import re
 import threading
 from pathlib import Path
@@ -15,6 +16,9 @@ from viewer_episodes import made, run_folder
 from agentgym_rl.cli import app
 from agentgym_rl.cli import view as view_command
 from agentgym_rl.data import episode_store
+from agentgym_rl.eval.comparison.compare import compare
+from agentgym_rl.eval.comparison.page import page as compared
+from agentgym_rl.eval.comparison.runs import read_all
 from agentgym_rl.eval.training.curves import charts, with_speed
 from agentgym_rl.eval.training.page import look, page
 from agentgym_rl.eval.viewer.server import Viewer
@@ -157,6 +161,19 @@ def test_the_page_of_a_run_shows_the_settings_that_it_made(runs):
     assert "settings" not in page(sorted(runs.iterdir()), {}).split("<main>")[1]
 
 
+@pytest.mark.parametrize("bad", [math.nan, math.inf, None])
+@pytest.mark.parametrize("name", ["env/toy/success", "env/toy/share", "val/new/toy/success", "actor/entropy"])
+def test_values_that_are_no_finite_numbers_are_on_no_page(tmp_path, name, bad):
+    units = [unit(n, env__toy__success=0.1, env__toy__share=n / 9, actor__entropy=1.0) for n in range(1, 9)]
+    rows = [row for step in units for row in (step, {**step, "val/new/toy/success": 0.5, "val/new/toy/error_rate": 0})]
+    rows = [{**row, name: bad} if name in row and row["step"] > 4 else row for row in rows]
+    run = write_run(tmp_path / "run", stages={"bc": 0.1, "grpo": 0.5}, metrics=rows)
+    trained, watched = page([run], {}), CliRunner().invoke(app, ["watch", str(run), "--once"])
+    assert "toy new 50% · toy training 10%" in trained and watched.exit_code == 0 and "10.0 %" in watched.output
+    for shown in (trained, compared(compare(read_all([str(run)])[0]))):
+        assert json.loads(shown.split('id="data">')[1].split("</script>")[0], parse_constant=pytest.fail)
+
+
 @pytest.fixture
 def served(monkeypatch):
     """What ``view`` would serve."""
@@ -192,6 +209,9 @@ def test_view_shows_a_folder_of_runs_a_glob_or_several(runs, served):
         ("metrics.jsonl", "[1]\n"),
         ("config.yaml", "envs: {}\nrollout: {}\nmodel: {}\nalgorithm: grpo\n"),
         ("config.yaml", "["),
+        ("config.yaml", "{envs: [toy], rollout: {}, model: {}}"),
+        ("config.yaml", "{envs: {toy: [new]}, rollout: {}, model: {}}"),
+        ("metrics.jsonl", '{"step": 1, "stage/grpo": 1, "run/wall_s": NaN}\n'),
         ("state.json", '{"mixture": {"shares": {"individuals": [{}]}}}'),
     ],
 )

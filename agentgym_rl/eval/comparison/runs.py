@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import accumulate
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from agentgym_rl.data.episode_store import EpisodeStore
 from agentgym_rl.envs.core import MissingExtra
 from agentgym_rl.envs.tables import json_object
 from agentgym_rl.eval.evaluation.rules import flat, read_config
-from agentgym_rl.eval.units import Row
+from agentgym_rl.eval.units import Row, finite
 from agentgym_rl.eval.watching import Standing, begun, read_rows
 from agentgym_rl.eval.watching import read as standing
 
@@ -42,8 +43,8 @@ class Run:
 
     @cached_property
     def metrics(self) -> list[Row]:
-        """Rows of ``metrics.jsonl``; none where a finished run no longer has it."""
-        return read_rows(self.folder, torn_end=self.stage is not None) if self.has_metrics else []
+        """Finite values of ``metrics.jsonl``, by row; none where a finished run no longer has it."""
+        return [*map(finite, read_rows(self.folder, torn_end=self.stage is not None))] if self.has_metrics else []
 
     @cached_property
     def units(self) -> list[Row]:
@@ -139,7 +140,7 @@ def read(folder: Path) -> Run:
     content = json_object(file)
     try:
         summary = content if finished or going is None else _so_far(config, content, going)
-        return Run(
+        run = Run(
             folder=folder,
             name=summary["name"],
             algorithm=summary["algorithm"],
@@ -152,10 +153,24 @@ def read(folder: Path) -> Run:
             reference=summary.get("reference", {}),
             stage=None if finished or going is None else going.stage,
         )
+        _check_success(run, file)
     except KeyError as error:
         raise ValueError(f"{file} has no {error}; it was not written by this version") from error
     except (TypeError, AttributeError) as error:
         raise ValueError(f"{file} is not the summary of a run ({error})") from error
+    return run
+
+
+def _check_success(run: Run, file: Path) -> None:
+    """Raises ValueError, TypeError: the success of episodes that count is no finite number."""
+    for name, stage in run.stages.items():
+        for label, by_env in stage["panels"].items():
+            for env, decodings in by_env.items():
+                for score in decodings.values():
+                    if score["n"] and not isfinite(score["success"]):
+                        raise ValueError(
+                            f"{file}: success of {name} on {env} {label} is {score['success']}, not a finite number"
+                        )
 
 
 def _going(folder: Path) -> Standing | None:

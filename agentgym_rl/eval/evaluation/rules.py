@@ -180,6 +180,11 @@ def read_config(run: Path) -> dict[str, Any]:
         raise ValueError(f"{file} cannot be read: {' '.join(str(error).split())}") from error
     if not isinstance(config, dict) or not {"envs", "rollout", "model"} <= set(config):
         raise ValueError(f"{file} is not the configuration of a run")
+    parts = {key: config[key] for key in ("envs", "rollout", "model")}
+    if isinstance(parts["envs"], dict):
+        parts |= {f"envs.{env}": settings for env, settings in parts["envs"].items()}
+    if wrong := [key for key, part in parts.items() if not isinstance(part, dict)]:
+        raise ValueError(f"{file} is not the configuration of a run: {wrong[0]} is {parts[wrong[0]]!r}, not a mapping")
     return config
 
 

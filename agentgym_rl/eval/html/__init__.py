@@ -45,7 +45,7 @@ def render(template: str, code: str, data: Any, **values: Any) -> str:
     Raises:
         MissingExtra: Jinja2 is not installed.
     """
-    written = json.dumps(data, separators=(",", ":"), default=asdict)
+    written = json.dumps(data, separators=(",", ":"), default=asdict, allow_nan=False)
     written = written.replace("<", "\\u003c")  # no text can end the element
     digest = b64encode(sha256(code.encode()).digest()).decode()
     page = _templates().get_template(template)
