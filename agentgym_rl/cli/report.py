@@ -14,9 +14,8 @@ from agentgym_rl.eval.watching import read_rows
 def picture(folder: Path) -> Path:
     """Draw the curves of a run into its folder."""
     summary = json_object(folder / "summary.json")
-    return draw(
-        summary, [*map(finite, read_rows(folder))], folder / "curves.png", f"{summary['name']}, seed {summary['seed']}"
-    )
+    rows = [*map(finite, read_rows(folder, torn_end=False))]
+    return draw(summary, rows, folder / "curves.png", f"{summary['name']}, seed {summary['seed']}")
 
 
 def report(folder: Path, console: Console) -> None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from math import isfinite
-from typing import Any
+from typing import Any, TypeGuard
 
 Row = Mapping[str, Any]
 """One row; ``docs/wandb.md`` lists its keys."""
@@ -14,9 +14,19 @@ COUNTERS = ("run/", "stage/")
 _STAGE = "stage/"
 
 
+def is_finite(value: object) -> TypeGuard[float]:
+    """Whether a value is a finite number: others have no place in a chart and no word in JSON."""
+    return isinstance(value, int | float) and isfinite(value)
+
+
 def finite(row: Row) -> Row:
-    """The row without what is no finite number, which has no place in a chart and no word in JSON."""
-    return {key: value for key, value in row.items() if isinstance(value, int | float) and isfinite(value)}
+    """The finite numbers of a row."""
+    return {key: value for key, value in row.items() if is_finite(value)}
+
+
+def evaluates(row: Row) -> bool:
+    """Whether a row is of an evaluation."""
+    return any(name.startswith("val/") for name in row)
 
 
 def stage_of(row: Row) -> str | None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from agentgym_rl.envs.tables import numbered_jsonl
 from agentgym_rl.eval.diagnosis import Finding, diagnose
 from agentgym_rl.eval.step_line import duration
-from agentgym_rl.eval.units import COUNTERS, UNITS, Row, by_stage, finite, left_s, number, stage_of
+from agentgym_rl.eval.units import COUNTERS, UNITS, Row, by_stage, finite, is_finite, left_s, number, stage_of
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -101,7 +101,7 @@ class Standing:
         }
 
 
-def read_rows(folder: Path, torn_end: bool = True) -> list[Row]:
+def read_rows(folder: Path, *, torn_end: bool) -> list[Row]:
     """The rows of ``metrics.jsonl``.
 
     Args:
@@ -115,7 +115,7 @@ def read_rows(folder: Path, torn_end: bool = True) -> list[Row]:
     for line, row in numbered_jsonl(file, torn_end):
         if not isinstance(row, dict) or not isinstance(row.get("step"), int):
             raise ValueError(f"{file}, line {line}: not the metrics of a step")
-        if wrong := [key for key in row.keys() - finite(row).keys() if key.startswith(COUNTERS)]:
+        if wrong := [key for key in row if key.startswith(COUNTERS) and not is_finite(row[key])]:
             raise ValueError(f"{file}, line {line}: {wrong[0]} is {row[wrong[0]]!r}, not a finite number")
         rows.append({key: value for key, value in row.items() if value is not None})
     return rows
@@ -139,7 +139,7 @@ def read(folder: Path, process: str | None = None) -> Standing:
     file = folder / METRICS
     if not begun(folder) and process is None:
         raise FileNotFoundError(f"{file} does not exist; {folder} is not the folder of a run, or it has only begun")
-    rows = read_rows(folder) if begun(folder) else []
+    rows = read_rows(folder, torn_end=True) if begun(folder) else []
     written = next(
         file_or_folder
         for file_or_folder in (*([file] if rows else []), folder / "identity.yaml", folder)

@@ -114,3 +114,10 @@ def test_a_metric_without_a_value_is_a_gap_in_the_picture(tmp_path):
         {"step": step, "run/episodes": step, "env/toy/success": value} for step, value in enumerate((0.1, None, 0.2))
     ]
     assert picture(write_run(tmp_path / "run", stages={"grpo": 0.2}, metrics=rows)).is_file()
+
+
+def test_metrics_of_a_finished_run_that_are_cut_are_named(tmp_path):
+    run = write_run(tmp_path / "run", stages={"grpo": 0.2})
+    (run / "metrics.jsonl").write_text('{"step": 1}\n{"step": 2, "sta')
+    with pytest.raises(ValueError, match=r"metrics\.jsonl, line 2"):
+        picture(run)

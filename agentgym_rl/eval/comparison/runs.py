@@ -5,7 +5,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import accumulate
-from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ from agentgym_rl.data.episode_store import EpisodeStore
 from agentgym_rl.envs.core import MissingExtra
 from agentgym_rl.envs.tables import json_object
 from agentgym_rl.eval.evaluation.rules import flat, read_config
-from agentgym_rl.eval.units import Row, finite
+from agentgym_rl.eval.units import Row, evaluates, finite, is_finite
 from agentgym_rl.eval.watching import Standing, begun, read_rows
 from agentgym_rl.eval.watching import read as standing
 
@@ -49,7 +48,7 @@ class Run:
     @cached_property
     def units(self) -> list[Row]:
         """Those rows that are no evaluations."""
-        return [row for row in self.metrics if not any(name.startswith("val/") for name in row)]
+        return [row for row in self.metrics if not evaluates(row)]
 
     @property
     def has_metrics(self) -> bool:
@@ -162,15 +161,17 @@ def read(folder: Path) -> Run:
 
 
 def _check_success(run: Run, file: Path) -> None:
-    """Raises ValueError, TypeError: the success of episodes that count is no finite number."""
-    for name, stage in run.stages.items():
-        for label, by_env in stage["panels"].items():
-            for env, decodings in by_env.items():
-                for score in decodings.values():
-                    if score["n"] and not isfinite(score["success"]):
-                        raise ValueError(
-                            f"{file}: success of {name} on {env} {label} is {score['success']}, not a finite number"
-                        )
+    """Raises ValueError: the success of episodes that count is no finite number."""
+    scores = (
+        (f"{name} on {env} {label}", score)
+        for name, stage in run.stages.items()
+        for label, by_env in stage["panels"].items()
+        for env, decodings in by_env.items()
+        for score in decodings.values()
+    )
+    for of, score in scores:
+        if score["n"] and not is_finite(score["success"]):
+            raise ValueError(f"{file}: success of {of} is {score['success']}, not a finite number")
 
 
 def _going(folder: Path) -> Standing | None:
@@ -210,7 +211,7 @@ def tokens_by_step(folder: Path, rows: Sequence[Mapping[str, Any]]) -> dict[int,
         None where they were not logged and cannot be counted: episodes are gone or damaged, carry no token counts, or
         pyarrow is not installed.
     """
-    units = [row for row in rows if not any(name.startswith("val/") for name in row)]
+    units = [row for row in rows if not evaluates(row)]
     if any("run/tokens" in row for row in units):
         return {row["step"]: row["run/tokens"] for row in units if "run/tokens" in row}
     training = [row["step"] for row in units if "curriculum/max_turns" in row]

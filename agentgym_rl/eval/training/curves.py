@@ -3,10 +3,9 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby, pairwise
-from math import isfinite
 
 from agentgym_rl.eval.html.chart import Chart, Line, spaced
-from agentgym_rl.eval.units import Row, stage_of
+from agentgym_rl.eval.units import Row, evaluates, is_finite, stage_of
 
 AXES = {
     "steps": "step", "episodes": "training episodes", "tokens": "training tokens", "minutes": "minutes since the start",
@@ -83,7 +82,7 @@ def charts(runs: Mapping[str, Sequence[Row]], looks: Mapping[str, tuple[str, str
     """
     timed = {label: with_speed(rows) for label, rows in runs.items()}
     kinds = {
-        kind: {label: [row for row in rows if _evaluates(row) == kind] for label, rows in timed.items()}
+        kind: {label: [row for row in rows if evaluates(row) == kind] for label, rows in timed.items()}
         for kind in (False, True)
     }
     most = max(MIN_POINTS, min(MAX_POINTS, OF_CHART // max(1, len(runs))))
@@ -104,7 +103,7 @@ def with_speed(rows: Sequence[Row]) -> list[Row]:
     timed = list(rows[:1])
     for before, row in pairwise(rows):
         spent = [row.get(key, 0) - before.get(key, 0) for key in ("run/tokens", "run/wall_s")]
-        speed = {SPEED: spent[0] / spent[1]} if min(spent) > 0 and not _evaluates(row) else {}
+        speed = {SPEED: spent[0] / spent[1]} if min(spent) > 0 and not evaluates(row) else {}
         timed.append({**row, **speed})
     return timed
 
@@ -145,11 +144,7 @@ def _x(rows: Sequence[Row]) -> dict[str, list[float]]:
 def _value(row: Row, measure: Measure) -> float | None:
     """None where there is none, or it is not finite."""
     value = next((row[key] for key in measure.keys if key in row), None)
-    return float(value) if isinstance(value, int | float) and isfinite(value) else None
-
-
-def _evaluates(row: Row) -> bool:
-    return any(name.startswith("val/") for name in row)
+    return float(value) if is_finite(value) else None
 
 
 def _split(name: str) -> tuple[str, str]:
